@@ -1,0 +1,168 @@
+"""Measured block times, resampled: whole blocks of ranks as they were measured together, or single values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from simulator.checks import InputError, count, nearest, number, one_of
+from simulator.laws.base import Array, IndependentLaw, Law, Noise
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+def empirical(
+    *, table: str, columns: Sequence[str], unit: float = 1.0, rank: str = "rank", step: str = "step", skip: int = 0,
+    resample: str = "steps",
+) -> Law:  # fmt: skip
+    """A law that resamples measured block times from a CSV table with one row per step and rank.
+
+    Args:
+        table: path of the CSV file, or the name of one that comes with the package.
+        columns: columns whose sum is the block time.
+        unit: seconds per unit of those columns (1e-3 for milliseconds).
+        rank: column with the rank.
+        step: column with the step.
+        skip: leading steps to leave out (warm-up).
+        resample: ``steps`` draws all ranks of a measured step together, which keeps a persistent straggler, and n is a
+            multiple of the measured ranks; ``values`` draws every rank independently from all values.
+
+    Raises:
+        InputError: for a table that cannot be read, columns it lacks, or steps without all ranks.
+
+    >>> law = empirical(table="stragglar_4xa100_llama3.2-3b_steps.csv", columns=["forward_ms", "backward_ms"],
+    ...                 unit=1e-3, skip=1)
+    >>> law.name, round(law.mean, 4)
+    ('empirical', 4.5214)
+    """
+    import pandas as pd
+
+    one_of("resample", resample, ["steps", "values"])
+    number("unit", unit, above=0)
+    count("skip", skip, least=0)
+    if not isinstance(columns, Sequence) or isinstance(columns, str) or not columns:
+        raise InputError(f"columns must be a list of at least one column name; got {columns!r}")
+    path = next((p for p in (Path(table), DATA / str(table)) if p.is_file()), None)
+    if path is None:
+        known = sorted(p.name for p in DATA.glob("*.csv"))
+        raise InputError(f"table must be a CSV file or one of {', '.join(known)}; got {str(table)!r}")
+    try:
+        frame = pd.read_csv(path, comment="#")
+    except (OSError, ValueError) as error:  # pandas' parser errors are ValueErrors
+        raise InputError(f"table {path} cannot be read as CSV: {str(error).splitlines()[0]}") from None
+    for column in (rank, step, *columns):
+        if column not in frame:
+            have = ", ".join(map(str, frame.columns))
+            raise InputError(f"table {path.name} has no column {column!r}{nearest(column, frame)}; it has {have}")
+    try:
+        frame["time"] = frame[list(columns)].astype(float).sum(axis=1, skipna=False) * unit
+        wide = frame.pivot(index=step, columns=rank, values="time").iloc[skip:]
+    except ValueError as error:
+        raise InputError(f"table {path.name} must have one row of numbers per {step} and {rank}: {error}") from None
+    times = wide.to_numpy()
+    if times.size == 0 or not np.isfinite(times).all() or (times < 0).any():
+        raise InputError(
+            f"table {path.name} must give every {rank} of every {step} a time of at least 0 after skip = {skip}; "
+            f"got {times.shape[0]} steps with {int((~(times >= 0)).sum())} missing or bad values"
+        )
+    if resample == "values":
+        return Empirical(values=times.ravel())
+    return EmpiricalBlocks(steps=times)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Empirical(IndependentLaw):
+    """Ranks draw independently from measured ``values`` (seconds), each with the same probability."""
+
+    values: Array = field(repr=False)
+    factor: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return "empirical"
+
+    @cached_property
+    def sorted(self) -> Array:
+        """The values in ascending order, seconds."""
+        return np.sort(self.values) * self.factor
+
+    @cached_property
+    def mean(self) -> float:  # type: ignore[override]
+        return float(np.mean(self.sorted))
+
+    @property
+    def var(self) -> float:
+        return float(np.var(self.sorted))
+
+    def scaled(self, factor: float) -> Empirical:
+        return Empirical(values=self.values, factor=self.factor * factor)
+
+    def quantile(self, t: ArrayLike) -> Array:
+        size = self.sorted.size
+        rank = np.ceil(np.exp(-np.asarray(t, dtype=float)) * size).astype(np.intp) - 1
+        return np.asarray(self.sorted[np.clip(rank, 0, size - 1)])
+
+    def exponent(self, x: ArrayLike) -> Array:
+        with np.errstate(divide="ignore"):
+            share = np.searchsorted(self.sorted, np.asarray(x, dtype=float), side="right") / self.sorted.size
+            return np.asarray(-np.log(share))
+
+    def expected_max(self, n: int) -> float:
+        """Sum of the values weighted by how likely each is the largest of n draws."""
+        edges = (np.arange(self.sorted.size + 1) / self.sorted.size) ** n
+        return float(np.sum(self.sorted * np.diff(edges)))
+
+    def range_cdf(self, w: ArrayLike, n: int) -> Array:
+        """Sum over the smallest draw: all n at or above it and within w, less all n strictly above it and within w."""
+        x, size = self.sorted, self.sorted.size
+        values, first = np.unique(x, return_index=True)
+        after = np.append(first[1:], size)
+        reach = np.searchsorted(x, values + np.asarray(w, dtype=float)[..., None], side="right")
+        return np.asarray((((reach - first) / size) ** n - ((reach - after) / size) ** n).sum(axis=-1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmpiricalBlocks(Law):
+    """Blocks of ranks draw a whole measured step together: ``steps`` has shape (steps, ranks), seconds."""
+
+    steps: Array = field(repr=False)
+    factor: float = 1.0
+    noise: ClassVar[Noise] = "uniform"
+
+    @property
+    def name(self) -> str:
+        return "empirical"
+
+    @property
+    def mean(self) -> float:  # type: ignore[override]
+        return float(np.mean(self.steps)) * self.factor
+
+    def scaled(self, factor: float) -> EmpiricalBlocks:
+        return EmpiricalBlocks(steps=self.steps, factor=self.factor * factor)
+
+    def check_ranks(self, n: int) -> None:
+        ranks = self.steps.shape[1]
+        if n % ranks:
+            raise InputError(
+                f"n must be a multiple of the {ranks} measured ranks when whole steps are resampled "
+                f"(or set resample=values); got {n}"
+            )
+
+    def transform(self, x: Array) -> None:
+        steps, ranks = self.steps.shape
+        blocks = x.reshape(*x.shape[:-1], -1, ranks)
+        row = (blocks[..., 0] * steps).astype(np.intp)
+        x[...] = (self.steps[row] * self.factor).reshape(x.shape)
+
+    def expected_max(self, n: int) -> float:
+        """Sum of the steps' maxima weighted by how likely each is the largest of n/ranks draws."""
+        self.check_ranks(n)
+        top = np.sort(self.steps.max(axis=1)) * self.factor
+        edges = (np.arange(top.size + 1) / top.size) ** (n // self.steps.shape[1])
+        return float(np.sum(top * np.diff(edges)))

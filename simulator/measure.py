@@ -1,0 +1,100 @@
+"""What a profiler would report of each collective: how long its ranks waited, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.engine import Step
+from simulator.laws.base import Array
+from simulator.program import Collective, Program
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Measures of ``c`` consecutive iterations; seconds.
+
+    Per iteration (shape c): ``iteration_time``, and ``compute``, the mean over ranks of the time spent computing.
+    Per iteration and barrier (shape c x barriers; a barrier is one group instance of one collective): the wait of
+    the mean, median and fastest rank, the start and end of the transfer, and the rank that arrived last.
+    """
+
+    iteration_time: Array
+    compute: Array
+    wait_mean: Array
+    wait_median: Array
+    wait_fastest: Array
+    start: Array
+    end: Array
+    straggler: NDArray[np.int32]
+
+
+def barriers(program: Program) -> list[tuple[int, int]]:
+    """(operation index, group instance) of every barrier, in the order of the columns of ``Measured``."""
+    rows = []
+    for i in program.collectives:
+        a, _, b = _blocks(program, i)
+        rows += [(i, instance) for instance in range(a * b)]
+    return rows
+
+
+def measure(program: Program, steps: Iterable[Step], chunk: int) -> Measured:
+    """Reduce the steps of ``chunk`` iterations to their measures.
+
+    The wait of a rank is the last arrival of its group minus its own. Fastest is the longest wait of a group (the
+    paper's max - min of kernel durations), median the paper's median - min.
+    """
+    shape = (chunk, len(barriers(program)))
+    iteration_time, compute = np.zeros(chunk), np.zeros(chunk)
+    mean, median, fastest, start, end = (np.empty(shape) for _ in range(5))
+    straggler = np.empty(shape, np.int32)
+    column = 0
+    for step in steps:
+        np.maximum(iteration_time, step.end.max(axis=1), out=iteration_time)
+        if not isinstance(program.operations[step.operation], Collective):
+            compute += (step.end - step.start).mean(axis=1)
+            continue
+        a, g, b = _blocks(program, step.operation)
+        at = slice(column, column + a * b)
+        column += a * b
+        ready = _by_group(step.ready, a, g, b)
+        last = ready.argmax(axis=2)
+        first = ready.min(axis=2)
+        start[:, at] = np.take_along_axis(ready, last[..., None], axis=2)[..., 0]
+        end[:, at] = _by_group(step.end, a, g, b)[..., 0]
+        fastest[:, at] = start[:, at] - first
+        straggler[:, at] = (np.arange(a)[:, None] * g * b + np.arange(b)).ravel() + last * b
+        wait = start[:, at, None] - ready
+        mean[:, at] = wait.mean(axis=2)
+        median[:, at] = middle(wait)
+    return Measured(iteration_time, compute, mean, median, fastest, start, end, straggler)
+
+
+def middle(x: Array) -> Array:
+    """Median over the last axis; ``x`` is reordered. One selection, then the largest of the lower half.
+
+    >>> float(middle(np.array([4.0, 1.0, 3.0, 2.0])))
+    2.5
+    """
+    half = x.shape[-1] // 2
+    x.partition(half, axis=-1)
+    upper: Array = x[..., half]
+    return upper if x.shape[-1] % 2 else (x[..., :half].max(axis=-1) + upper) / 2
+
+
+def _blocks(program: Program, index: int) -> tuple[int, int, int]:
+    operation = program.operations[index]
+    assert isinstance(operation, Collective)
+    return program.blocks(operation.group)
+
+
+def _by_group(x: Array, a: int, g: int, b: int) -> Array:
+    """From (c, n) or (c, 1) to (c, a*b instances, g ranks)."""
+    if x.shape[1] != a * g * b:
+        x = np.broadcast_to(x, (len(x), a * g * b))
+    if b == 1:
+        return x.reshape(len(x), a, g)
+    return x.reshape(len(x), a, g, b).swapaxes(2, 3).reshape(len(x), a * b, g)

@@ -1,0 +1,63 @@
+"""The manifest: what produced a result, so that it can be produced again."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("scaleup-simulator", "numpy", "scipy", "pandas", "pyarrow", "simpy", "hydra-core", "matplotlib")
+
+
+def manifest(seed: int | None, config: Any, notes: Sequence[str]) -> dict[str, Any]:
+    """Configuration, seed, notes, versions, commit, processor features and peak memory (bytes) of this process."""
+    return {
+        "config": config,
+        "seed": seed,
+        "notes": list(notes),
+        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "commit": commit(),
+        "platform": platform.platform(),
+        "cpu_features": cpu_features(),
+        "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+    }
+
+
+def commit() -> str | None:
+    """Commit of the checkout this package runs from, with ``+changes`` where it differs; None outside a checkout."""
+    root = Path(__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        git = [
+            "git",
+            "-C",
+            str(root),
+            "describe",
+            "--always",
+            "--abbrev=40",
+            "--dirty=+changes",
+            "--exclude=*",
+        ]
+        return subprocess.run(git, capture_output=True, text=True, timeout=5, check=True).stdout.strip() or None
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def cpu_features() -> list[str]:
+    """SIMD features NumPy found: its exp and log differ in the last bit between them."""
+    from numpy._core._multiarray_umath import __cpu_features__
+
+    return sorted(name for name, found in __cpu_features__.items() if found)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
