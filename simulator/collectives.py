@@ -26,6 +26,11 @@ class Kind(StrEnum):
     BROADCAST = "broadcast"
     SEND = "send"
 
+    @property
+    def label(self) -> str:
+        """The name as people write it: ``AllReduce``."""
+        return self.value.title().replace("_", "")
+
 
 @dataclass(frozen=True)
 class Algorithm:

@@ -7,7 +7,7 @@ so no result depends on the order of additions, and engines can be compared bit 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -31,15 +31,15 @@ def to_ticks(x: Array) -> None:
 
 
 class Step(NamedTuple):
-    """One operation of ``c`` iterations: arrays of shape (c, n), or (c, 1) where all ranks agree; seconds."""
+    """``k`` operations of one kind and group, over ``c`` iterations; seconds.
 
-    operation: int
+    Arrays of shape (c, k, n), or (c, k, 1) where all ranks agree.
+    """
+
+    operations: Sequence[int]
     ready: Array
     start: Array
     end: Array
-
-
-Durations = Callable[[int], Array]  # operation index -> drawn times (c, n); called once each, in issue order
 
 
 class Engine(Protocol):
@@ -53,21 +53,20 @@ class Engine(Protocol):
         """Threads to run chunks in."""
         ...
 
-    def chunk(self, n: int, iterations: int) -> int:
+    def chunk(self, program: Program, iterations: int) -> int:
         """How many iterations to run at once."""
         ...
 
-    def steps(self, program: Program, times: Sequence[float], durations: Durations, chunk: int) -> Iterator[Step]:
-        """Run ``chunk`` iterations from clock 0.
+    def steps(self, program: Program, times: Sequence[float], draws: Draws) -> Iterator[Step]:
+        """Run the iterations that ``draws`` draws for, each from clock 0.
 
         Args:
             program: the operations.
             times: for each operation, seconds from the start to the end of the collective (ticks; 0 for computes).
-            durations: the drawn times of each compute.
-            chunk: number of iterations c.
+            draws: the compute times.
 
         Yields:
-            every operation, in issue order.
+            every operation, the collectives in issue order.
         """
         ...
 
@@ -76,55 +75,70 @@ class Draws:
     """The compute times of some iterations, drawn in issue order, each iteration from a stream of its own.
 
     Iteration i draws from child i of ``SeedSequence(seed)``, so its times depend on seed and i alone. Consecutive
-    computes of one law are drawn together where the domain is small; as each time takes one variate of the stream,
-    the numbers are the same however many are drawn at once.
+    computes of one law are drawn together; as each time takes one variate of the stream, the numbers are the same
+    however many are drawn at once.
+
+    Attributes:
+        compute: time spent computing by the operations drawn so far, mean over ranks, shape (iterations,), seconds.
     """
 
-    BATCH = 4096  # variates per stream and call, enough to amortise the call
-
     def __init__(self, program: Program, seed: int, iterations: range):
+        self.compute = np.zeros(len(iterations))
         self._program = program
+        self._batch = {i: batch for batch in compute_batches(program) for i in batch}
+        self._drawn: tuple[Sequence[int], Array] = ((), np.empty(0))
         self._streams = [
             np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(i,)))) for i in iterations
         ]
-        self._ahead: dict[int, Array] = {}
 
-    def __call__(self, index: int) -> Array:
-        """Times of compute ``index``, shape (iterations, n), whole ticks.
+    def one(self, index: int) -> Array:
+        """Times of compute ``index``, shape (iterations, n), whole ticks. Computes are asked for in issue order."""
+        if index not in self._drawn[0]:
+            batch = self._batch[index]
+            self._drawn = batch, self.many(batch)
+        computes, times = self._drawn
+        return times[:, computes.index(index)]
+
+    def many(self, computes: Sequence[int]) -> Array:
+        """Times of the next ``computes``, which have one law: shape (iterations, len(computes), n), whole ticks.
 
         Raises:
-            InputError: when a law draws a time that is negative, not a number, or beyond the clock.
+            InputError: when a law draws a time that is negative or not a number.
         """
-        if index not in self._ahead:
-            self._draw(index)
-        return self._ahead.pop(index)
-
-    def _draw(self, index: int) -> None:
-        program, n = self._program, self._program.n
-        place = program.computes.index(index)
-        law = _law(program, index)
-        most = max(1, self.BATCH // n)
-        batch = [index]
-        for other in program.computes[place + 1 : place + most]:
-            if _law(program, other) is not law:
-                break
-            batch.append(other)
-        x = np.empty((len(self._streams), len(batch), n))
+        law, n = compute_law(self._program, computes[0]), self._program.n
+        x = np.empty((len(self._streams), len(computes), n))
         for stream, row in zip(self._streams, x, strict=True):
             fill(law.noise, stream, row)
         law.transform(x)
-        if not (x.min() >= 0.0 and x.max() < HORIZON):
-            bad = x[~((x >= 0.0) & (x < HORIZON))][0]
+        if not x.min() >= 0.0:  # a time beyond the clock makes the iteration too long, which is refused there
+            name = self._program.operations[computes[0]].name
             raise InputError(
-                f"compute: the {law.name} law drew a block time of {bad:g} s for {program.operations[index].name!r}; "
-                f"times must be at least 0 and below {HORIZON:g} s"
+                f"compute: the {law.name} law drew a block time of {x[~(x >= 0.0)][0]:g} s for {name!r} or a block "
+                f"after it; times must be at least 0"
             )
         to_ticks(x)
-        for j, other in enumerate(batch):
-            self._ahead[other] = x[:, j]
+        self.compute += (np.add.reduce(x, axis=2) / n).sum(axis=1)
+        return x
 
 
-def _law(program: Program, index: int) -> Law:
+BATCH = 65_536  # variates per stream and call: large calls keep threads out of each other's way
+
+
+def compute_batches(program: Program) -> list[Sequence[int]]:
+    """The program's computes, in issue order, split into runs of one law that are drawn together."""
+    most = max(1, BATCH // program.n)
+    batches: list[list[int]] = []
+    for i in program.computes:
+        last = batches[-1] if batches else []
+        if last and len(last) < most and compute_law(program, i) is compute_law(program, last[0]):
+            last.append(i)
+        else:
+            batches.append([i])
+    return list(batches)
+
+
+def compute_law(program: Program, index: int) -> Law:
+    """The law of a compute operation."""
     operation = program.operations[index]
     assert isinstance(operation, Compute)
     return operation.law

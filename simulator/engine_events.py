@@ -6,14 +6,16 @@ and a collective gets one per group instance, which its ranks wait for.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import simpy
 
-from simulator.engine import Durations, Step
+from simulator.engine import Draws, Step
+from simulator.laws.base import Array
 from simulator.program import Collective, Program
 
 
@@ -24,74 +26,114 @@ class Events:
     name: ClassVar[str] = "events"
     workers: ClassVar[int] = 1
 
-    def chunk(self, n: int, iterations: int) -> int:
+    def chunk(self, program: Program, iterations: int) -> int:
+        """One iteration at a time."""
         return 1
 
-    def steps(self, program: Program, times: Sequence[float], durations: Durations, chunk: int) -> Iterator[Step]:
-        drawn = {i: durations(i) for i in program.computes}
-        runs = [_Iteration(program, times, {i: rows[c].tolist() for i, rows in drawn.items()}) for c in range(chunk)]
-        for run in runs:
-            run.environment.run()
+    def steps(self, program: Program, times: Sequence[float], draws: Draws) -> Iterator[Step]:
+        drawn = {i: draws.one(i) for i in program.computes}
+        runs = [_Iteration(program, times, {i: x[c] for i, x in drawn.items()}) for c in range(len(draws.compute))]
         for i in range(len(program.operations)):
-            yield Step(i, *(np.array([table[i] for table in tables]) for tables in zip(*(
-                (run.ready, run.start, run.end) for run in runs), strict=True)))  # fmt: skip
+            ready, start, end = (
+                np.stack(times)[:, None] for times in zip(*(run.record(i) for run in runs), strict=True)
+            )
+            yield Step((i,), ready, start, end)
 
 
 class _Barrier:
     """One group instance of one collective: counts arrivals, and knows the event its ranks wait for."""
 
-    __slots__ = ("done", "missing")
+    __slots__ = ("done", "end", "missing", "start")
 
     def __init__(self, environment: simpy.Environment, ranks: int):
         self.missing = ranks
         self.done = environment.event()
+        self.start = self.end = 0.0
+
+
+class _Operation(NamedTuple):
+    """What the processes need to know of one operation; lists and arrays are over ranks."""
+
+    across: tuple[int, ...]  # operations of other streams that it runs after
+    drawn: list[float]  # seconds, of a compute
+    barriers: list[_Barrier]  # of a collective; ranks of one group instance share one
+    transfer: float  # seconds from its start to its end, of a collective
+    ready: array[float]
+    ended: dict[int, simpy.Event]  # by rank; empty when no other stream waits for it
 
 
 class _Iteration:
-    """The processes of one iteration, and what they record: ready, start and end of each operation on each rank."""
+    """One iteration, run to its end."""
 
-    def __init__(self, program: Program, times: Sequence[float], drawn: dict[int, list[float]]):
-        self.environment = simpy.Environment()
-        n, operations = program.n, program.operations
-        self.ready, self.start, self.end = ([[0.0] * n for _ in operations] for _ in range(3))
-        self._times, self._drawn = times, drawn
-        self._barriers = {i: self._groups(program, i) for i in program.collectives}
-        stream_of = [op.stream for op in operations]
-        self._across = [
+    def __init__(self, program: Program, times: Sequence[float], drawn: dict[int, Array]):
+        self._environment = simpy.Environment()
+        self._program, self._drawn = program, drawn
+        stream_of = [op.stream for op in program.operations]
+        across = [
             tuple(j for j in before if stream_of[j] != stream_of[i]) for i, before in enumerate(program.predecessors)
         ]
-        awaited = {j for before in self._across for j in before}
-        for rank in range(n):
-            events = {j: self.environment.event() for j in awaited}
-            for stream in program.streams.values():
-                self.environment.process(self._run(rank, stream, events))
+        awaited = {j for before in across for j in before}
+        ranks = range(program.n)
+        self._operations = [
+            _Operation(
+                across[i],
+                drawn[i].tolist() if i in drawn else [],
+                [] if i in drawn else self._barriers(i),
+                times[i],
+                array("d", bytes(8 * program.n)),
+                {rank: self._environment.event() for rank in ranks} if i in awaited else {},
+            )
+            for i in range(len(program.operations))
+        ]
+        for stream in program.streams.values():
+            operations = [self._operations[i] for i in stream]
+            for rank in ranks:
+                self._environment.process(self._run(rank, operations))
+        self._environment.run()
 
-    def _groups(self, program: Program, index: int) -> list[_Barrier]:
-        """The barrier of every rank; ranks of one group instance share it."""
-        operation = program.operations[index]
-        assert isinstance(operation, Collective)
-        a, g, b = program.blocks(operation.group)
-        lines = [[_Barrier(self.environment, g) for _ in range(b)] for _ in range(a)]
+    def record(self, index: int) -> tuple[Array, Array, Array]:
+        """Ready, start and end of an operation on every rank, each of shape (n,)."""
+        operation = self._operations[index]
+        ready = np.frombuffer(operation.ready)
+        if index in self._drawn:
+            return ready, ready, ready + self._drawn[index]
+        a, g, b = self._program.blocks(_group(self._program, index))
+        lines = [operation.barriers[i * g * b : i * g * b + b] for i in range(a)]  # the first rank of each group
+        start, end = (
+            np.broadcast_to(np.array([[getattr(x, what) for x in line] for line in lines])[:, None], (a, g, b)).ravel()
+            for what in ("start", "end")
+        )
+        return ready, start, end
+
+    def _barriers(self, index: int) -> list[_Barrier]:
+        """The barrier of each rank; ranks of one group instance share it."""
+        a, g, b = self._program.blocks(_group(self._program, index))
+        lines = [[_Barrier(self._environment, g) for _ in range(b)] for _ in range(a)]
         return [lines[i][k] for i in range(a) for _ in range(g) for k in range(b)]
 
-    def _run(self, rank: int, stream: tuple[int, ...], events: dict[int, simpy.Event]) -> Generator[Any, Any, None]:
-        environment, timeout = self.environment, self.environment.timeout
-        for i in stream:
-            for j in self._across[i]:
-                yield events[j]
-            self.ready[i][rank] = environment.now
-            if i in self._drawn:
-                self.start[i][rank] = environment.now
-                yield timeout(self._drawn[i][rank])
+    def _run(self, rank: int, operations: list[_Operation]) -> Generator[Any, Any, None]:
+        environment, timeout = self._environment, self._environment.timeout
+        for across, drawn, barriers, transfer, ready, ended in operations:
+            for j in across:
+                yield self._operations[j].ended[rank]
+            ready[rank] = environment.now
+            if drawn:
+                yield timeout(drawn[rank])
             else:
-                barrier = self._barriers[i][rank]
+                barrier = barriers[rank]
                 barrier.missing -= 1
                 if barrier.missing:
                     yield barrier.done
                 else:
-                    yield timeout(self._times[i])
+                    barrier.start = environment.now
+                    yield timeout(transfer)
+                    barrier.end = environment.now
                     barrier.done.succeed()
-                self.start[i][rank] = environment.now - self._times[i]
-            self.end[i][rank] = environment.now
-            if i in events:
-                events[i].succeed()
+            if ended:
+                ended[rank].succeed()
+
+
+def _group(program: Program, index: int) -> str:
+    operation = program.operations[index]
+    assert isinstance(operation, Collective)
+    return operation.group

@@ -6,14 +6,19 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
 
 from simulator.checks import count
-from simulator.engine import Durations, Step
+from simulator.engine import BATCH, Draws, Step, compute_batches
 from simulator.laws.base import Array
 from simulator.program import Collective, Program
+
+# glibc hands freed arrays back to the system until it has seen a larger one freed, and then keeps them for reuse.
+# Without this, page faults cost a third of the time.
+np.empty(31 * 2**20, dtype=np.uint8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,31 +42,88 @@ class Vector:
 
     @property
     def workers(self) -> int:
-        return self.threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        """Threads to run chunks in."""
+        if self.threads is not None:
+            return self.threads
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    def chunk(self, n: int, iterations: int) -> int:
-        """About 32,768 times (256 KiB) per array, and enough chunks to keep all threads busy."""
-        return self.iterations_per_chunk or max(1, min(32_768 // n, -(-iterations // (4 * self.workers))))
+    def chunk(self, program: Program, iterations: int) -> int:
+        """So many iterations that a batch of draws has about 262,144 times (2 MiB), and all threads have work."""
+        if self.iterations_per_chunk is not None:
+            return self.iterations_per_chunk
+        batch = min(BATCH, program.n * len(program.computes)) + 1
+        return max(1, min(262_144 // batch, -(-iterations // (4 * self.workers))))
 
-    def steps(self, program: Program, times: Sequence[float], durations: Durations, chunk: int) -> Iterator[Step]:
+    def steps(self, program: Program, times: Sequence[float], draws: Draws) -> Iterator[Step]:
         needed = last_use(program)
+        batches = {batch[0]: batch for batch in compute_batches(program) if is_synchronous(program, needed, batch)}
         ends: dict[int, Array] = {}
-        origin = np.zeros((chunk, 1))
-        for i, operation in enumerate(program.operations):
+        origin = np.zeros((len(draws.compute), 1))
+        i = 0
+        while i < len(program.operations):
             before = program.predecessors[i]
             ready = reduce(np.maximum, [ends[j] for j in before]) if before else origin
-            if isinstance(operation, Collective):
-                start = latest(program, operation.group, ready)
-                end = start + times[i]
+            ends = {j: end for j, end in ends.items() if needed[j] > i}
+            if i in batches and ready.shape[1] == 1:
+                computes, collectives = _blocks(batches[i], ready, draws.many(batches[i]), times)
+                yield computes
+                yield collectives
+                i = collectives.operations[-1]
+                ends[i] = collectives.end[:, -1]
             else:
-                start = ready
-                end = ready + durations(i)
-            for j in before:
-                if needed[j] == i:
-                    del ends[j]
-            if needed[i] > i:
-                ends[i] = end
-            yield Step(i, ready, start, end)
+                step = _operation(program, i, ready, times, draws)
+                yield step
+                ends[i] = step.end[:, 0]
+            i += 1
+
+
+def _operation(program: Program, i: int, ready: Array, times: Sequence[float], draws: Draws) -> Step:
+    """One operation, by itself."""
+    operation = program.operations[i]
+    if isinstance(operation, Collective):
+        start = latest(program, operation.group, ready)
+        end = start + times[i]
+    else:
+        start = ready
+        end = ready + draws.one(i)
+    return Step((i,), ready[:, None], start[:, None], end[:, None])
+
+
+def _blocks(computes: Sequence[int], begin: Array, drawn: Array, times: Sequence[float]) -> tuple[Step, Step]:
+    """A run of (compute, collective of all ranks) pairs at once.
+
+    Each block begins for all ranks together, so its slowest rank alone decides when the next one begins: the clock
+    is a running sum of maxima, exact because all are whole ticks.
+    """
+    collectives = [i + 1 for i in computes]
+    slowest = drawn.max(axis=2)
+    transfer = np.array([times[i] for i in collectives])
+    end = begin + np.cumsum(slowest + transfer, axis=1)
+    begin = np.concatenate([begin, end[:, :-1]], axis=1)
+    start = begin + slowest
+    drawn += begin[..., None]
+    return (
+        Step(computes, begin[..., None], begin[..., None], drawn),
+        Step(collectives, drawn, start[..., None], end[..., None]),
+    )
+
+
+def is_synchronous(program: Program, needed: Sequence[int], computes: Sequence[int]) -> bool:
+    """Whether each compute is followed by a collective of all ranks that alone waits for it and ends the block."""
+
+    def ends_block(i: int) -> bool:
+        after = program.operations[i + 1] if i + 1 < len(program.operations) else None
+        return (
+            isinstance(after, Collective)
+            and program.blocks(after.group)[1] == program.n
+            and program.predecessors[i + 1] == (i,)
+            and needed[i] == i + 1
+        )
+
+    return all(ends_block(i) for i in computes) and all(
+        i == previous + 2 and program.predecessors[i] == (previous + 1,) and needed[previous + 1] == i
+        for previous, i in pairwise(computes)
+    )
 
 
 def latest(program: Program, group: str, ready: Array) -> Array:
@@ -70,7 +132,7 @@ def latest(program: Program, group: str, ready: Array) -> Array:
         return ready
     a, g, b = program.blocks(group)
     if g == program.n:
-        return ready.max(axis=1, keepdims=True)
+        return np.asarray(ready.max(axis=1, keepdims=True))
     top = ready.reshape(-1, a, g, b).max(axis=2, keepdims=True)
     return np.broadcast_to(top, (len(ready), a, g, b)).reshape(len(ready), -1)
 

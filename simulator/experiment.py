@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from simulator.checks import InputError, count, flag
-from simulator.engine import HORIZON, Draws, Engine, Step, to_ticks
+from simulator.engine import HORIZON, Draws, Engine, to_ticks
 from simulator.engine_vector import Vector
 from simulator.laws import Law
+from simulator.laws.base import Array
 from simulator.measure import Measured, measure
 from simulator.program import Collective, Program
 from simulator.topology import Cost, Machine, Topology
@@ -139,19 +140,35 @@ def run(experiment: Experiment, *, progress: Progress | None = None, config: Any
     return tables.result(record)
 
 
-def trace(experiment: Experiment, iterations: range) -> Iterator[Step]:
-    """Every operation of ``iterations`` on every rank, as the engine gives it: the same numbers ``run`` reduces."""
+class Record(NamedTuple):
+    """One operation of ``c`` iterations: arrays of shape (c, n), or (c, 1) where all ranks agree; seconds."""
+
+    operation: int
+    ready: Array
+    start: Array
+    end: Array
+
+
+def trace(experiment: Experiment, iterations: range) -> Iterator[Record]:
+    """Every operation of ``iterations`` on every rank, as the engine gives it: the same numbers ``run`` reduces.
+
+    The collectives come in issue order, each after the computes it waits for.
+    """
     draws = Draws(experiment.program, experiment.seed or 0, iterations)
-    return experiment.engine.steps(experiment.program, _times(experiment), draws, len(iterations))
+    for step in experiment.engine.steps(experiment.program, _times(experiment), draws):
+        for k, i in enumerate(step.operations):
+            yield Record(i, step.ready[:, k], step.start[:, k], step.end[:, k])
 
 
 def _chunks(experiment: Experiment) -> Iterator[Measured]:
     """The measures of all iterations, in order; computed by as many threads as the engine wants."""
-    size = experiment.engine.chunk(experiment.n, experiment.iterations)
+    times = _times(experiment)
+    size = experiment.engine.chunk(experiment.program, experiment.iterations)
     parts = [range(i, min(i + size, experiment.iterations)) for i in range(0, experiment.iterations, size)]
 
     def work(part: range) -> Measured:
-        measured = measure(experiment.program, trace(experiment, part), len(part))
+        draws = Draws(experiment.program, experiment.seed or 0, part)
+        measured = measure(experiment.program, experiment.engine.steps(experiment.program, times, draws), draws)
         if not (measured.iteration_time < HORIZON).all():
             raise InputError(
                 f"an iteration must take less than {HORIZON:g} s, the range of the clock; got "

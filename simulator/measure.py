@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.engine import Step
+from simulator.engine import Draws, Step
 from simulator.laws.base import Array
 from simulator.program import Collective, Program
 
@@ -41,36 +41,36 @@ def barriers(program: Program) -> list[tuple[int, int]]:
     return rows
 
 
-def measure(program: Program, steps: Iterable[Step], chunk: int) -> Measured:
-    """Reduce the steps of ``chunk`` iterations to their measures.
+def measure(program: Program, steps: Iterable[Step], draws: Draws) -> Measured:
+    """Reduce the steps of the iterations that ``draws`` draws for to their measures.
 
     The wait of a rank is the last arrival of its group minus its own. Fastest is the longest wait of a group (the
     paper's max - min of kernel durations), median the paper's median - min.
     """
+    chunk = len(draws.compute)
     shape = (chunk, len(barriers(program)))
-    iteration_time, compute = np.zeros(chunk), np.zeros(chunk)
+    iteration_time = np.zeros(chunk)
     mean, median, fastest, start, end = (np.empty(shape) for _ in range(5))
     straggler = np.empty(shape, np.int32)
     column = 0
     for step in steps:
-        np.maximum(iteration_time, step.end.max(axis=1), out=iteration_time)
-        if not isinstance(program.operations[step.operation], Collective):
-            compute += (step.end - step.start).mean(axis=1)
+        for k in {k for k, i in enumerate(step.operations) if i in program.sinks}:
+            np.maximum(iteration_time, step.end[:, k].max(axis=1), out=iteration_time)
+        if not isinstance(program.operations[step.operations[0]], Collective):
             continue
-        a, g, b = _blocks(program, step.operation)
-        at = slice(column, column + a * b)
-        column += a * b
+        a, g, b = _blocks(program, step.operations[0])
+        at = slice(column, column + len(step.operations) * a * b)
+        column = at.stop
         ready = _by_group(step.ready, a, g, b)
-        last = ready.argmax(axis=2)
-        first = ready.min(axis=2)
-        start[:, at] = np.take_along_axis(ready, last[..., None], axis=2)[..., 0]
-        end[:, at] = _by_group(step.end, a, g, b)[..., 0]
-        fastest[:, at] = start[:, at] - first
-        straggler[:, at] = (np.arange(a)[:, None] * g * b + np.arange(b)).ravel() + last * b
+        start[:, at] = _one_of_group(step.start, a, g, b)
+        end[:, at] = _one_of_group(step.end, a, g, b)
+        first_rank = (np.arange(a)[:, None] * g * b + np.arange(b)).ravel()
+        straggler[:, at] = np.tile(first_rank, len(step.operations)) + ready.argmax(axis=2) * b
         wait = start[:, at, None] - ready
-        mean[:, at] = wait.mean(axis=2)
+        fastest[:, at] = wait.max(axis=2)
+        mean[:, at] = np.add.reduce(wait, axis=2) / g
         median[:, at] = middle(wait)
-    return Measured(iteration_time, compute, mean, median, fastest, start, end, straggler)
+    return Measured(iteration_time, draws.compute, mean, median, fastest, start, end, straggler)
 
 
 def middle(x: Array) -> Array:
@@ -92,9 +92,18 @@ def _blocks(program: Program, index: int) -> tuple[int, int, int]:
 
 
 def _by_group(x: Array, a: int, g: int, b: int) -> Array:
-    """From (c, n) or (c, 1) to (c, a*b instances, g ranks)."""
-    if x.shape[1] != a * g * b:
-        x = np.broadcast_to(x, (len(x), a * g * b))
-    if b == 1:
-        return x.reshape(len(x), a, g)
-    return x.reshape(len(x), a, g, b).swapaxes(2, 3).reshape(len(x), a * b, g)
+    """From (c, k, n) or (c, k, 1) to (c, k*a*b group instances, g ranks)."""
+    c, k, ranks = x.shape
+    if ranks != a * g * b:
+        x = np.broadcast_to(x, (c, k, a * g * b))
+    if b > 1:
+        x = x.reshape(c, k, a, g, b).swapaxes(3, 4)
+    return x.reshape(c, k * a * b, g)
+
+
+def _one_of_group(x: Array, a: int, g: int, b: int) -> Array:
+    """The value that the ranks of each group instance share: from (c, k, n) or (c, k, 1) to (c, k*a*b)."""
+    c, k, ranks = x.shape
+    if ranks != a * g * b:
+        return np.broadcast_to(x, (c, k, a * b)).reshape(c, k * a * b)
+    return x.reshape(c, k, a, g, b)[:, :, :, 0].reshape(c, k * a * b)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulator.checks import InputError, number
-from simulator.laws import Law
+from simulator.laws import IndependentLaw, Law
 from simulator.program import Collective, Compute, Program
 from simulator.topology import Cost
 
@@ -91,11 +91,16 @@ def predict(program: Program, costs: Sequence[Cost | None]) -> Prediction:
     block: Law | None = None
     known: dict[int, tuple[float, float]] = {}
     size = sizes.pop() if sizes else program.n
+    strided = any(program.blocks(group)[2] > 1 for group in groups)
     for op, cost in zip(program.operations, costs, strict=True):
         if isinstance(op, Compute):
             if block is not None:
                 return Prediction(None, None, "several compute blocks follow each other without a collective")
             block = op.law
+            if not isinstance(block, IndependentLaw) and strided:
+                return Prediction(
+                    None, None, f"the {block.name} law draws blocks of neighbouring ranks, which groups cross"
+                )
             if id(block) not in known:
                 try:
                     known[id(block)] = block.expected_max(size), block.wait(size)

@@ -131,6 +131,11 @@ class Program:
         return tuple(result)
 
     @cached_property
+    def sinks(self) -> frozenset[int]:
+        """Operations that no other waits for: the iteration ends with the last of them."""
+        return frozenset(range(len(self.operations))) - {j for before in self.predecessors for j in before}
+
+    @cached_property
     def streams(self) -> dict[str, tuple[int, ...]]:
         """Operation indices of each stream, in issue order."""
         streams: dict[str, tuple[int, ...]] = {}

@@ -61,8 +61,10 @@ def over_exponent(f: Callable[[float], float], top: float, growth: float = 0.0) 
     from scipy.integrate import quad
 
     high = log(min(top, 745.0))
+    growth = max(growth, 0.0)
+    low = -min(80.0 / (1.0 - growth), 600.0)  # beyond, f may overflow
     value, _ = quad(
-        lambda lny: f(lny) * exp(lny - exp(lny)), -80.0 / (1.0 - max(growth, 0.0)), high, limit=500,
+        lambda lny: f(lny) * exp(lny - exp(lny)), low, high, limit=500,
         epsabs=1e-12, epsrel=1e-10, points=[p for p in (-30.0, -10.0, -3.0, 0.0) if p < high],
     )  # fmt: skip
     return float(value)

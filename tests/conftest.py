@@ -1,0 +1,36 @@
+"""What the tests share: the paper's laws and job, and small references."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from simulator.experiment import Experiment
+from simulator.laws import Law, block_maxima
+from simulator.workloads import TensorParallel
+from topologies import NVSwitch
+
+PAPER: dict[str, dict[str, Any]] = {
+    "gumbel": {"mean": 16e-3, "cv": 0.02, "mu": 0.7058, "sigma": 0.4085, "xi": 0.0},
+    "frechet": {"mean": 16e-3, "cv": 0.02, "mu": 0.67313, "sigma": 0.38128, "xi": 0.15},
+}
+
+
+def paper_law(name: str = "gumbel", parent: str = "spliced", **changes: Any) -> Law:
+    """The law that the paper fits to Llama-3 70B on H200."""
+    return block_maxima(**{**PAPER[name], "parent": parent, **changes})
+
+
+def paper_job(**changes: Any) -> Experiment:
+    """The paper's job at n = 8, with ``changes``."""
+    settings: dict[str, Any] = {
+        "n": 8, "topology": NVSwitch(alpha=5e-6, bandwidth=450e9), "compute": paper_law(),
+        "workload": TensorParallel(layers=80, bytes=2**28), "plots": False,
+    }  # fmt: skip
+    return Experiment(**{**settings, **changes})
+
+
+@pytest.fixture
+def job() -> Experiment:
+    return paper_job()

@@ -1,0 +1,221 @@
+"""One contract over all topologies, and the costs that others computed."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from simulator.checks import InputError
+from simulator.collectives import Kind, bucket, ring
+from simulator.topology import Topology
+from topologies import NVSwitch, Ring, Torus3D
+from topologies.torus import most_cubic
+
+DATA = Path(__file__).parent / "data"
+TOPOLOGIES = {"ring": Ring, "torus3d": Torus3D, "nvswitch": NVSwitch, "nvswitch-ring": NVSwitch}
+BOUND = {
+    Kind.ALL_REDUCE: lambda n: 2 * (n - 1) / n, Kind.REDUCE_SCATTER: lambda n: (n - 1) / n,
+    Kind.ALL_GATHER: lambda n: (n - 1) / n, Kind.ALL_TO_ALL: lambda n: (n - 1) / n,
+    Kind.BROADCAST: lambda n: 1.0, Kind.SEND: lambda n: 1.0,
+}  # fmt: skip
+
+every_topology = pytest.mark.parametrize("name", TOPOLOGIES)
+every_kind = pytest.mark.parametrize("kind", list(Kind))
+
+
+def build(name: str, **changes) -> Topology:
+    settings = {"alpha": 5e-6, "bandwidth": 450e9, **changes}
+    return TOPOLOGIES[name](**settings, **({"algorithm": "ring"} if name == "nvswitch-ring" else {}))
+
+
+@every_topology
+@every_kind
+def test_cost_grows_with_the_message_and_never_with_bandwidth(name, kind):
+    times = [build(name).cost(kind, size, 64).time for size in (0, 1, 2**20, 2**28, 1e15)]
+    assert times == sorted(times)
+    bandwidths = [build(name, bandwidth=b).cost(kind, 2**28, 64).time for b in (1e9, 450e9, 3600e9, float("inf"))]
+    assert bandwidths == sorted(bandwidths, reverse=True)
+
+
+@every_topology
+@every_kind
+def test_cost_grows_with_the_domain(name, kind):
+    sizes = [i**3 for i in range(1, 17)] if name == "torus3d" else range(1, 300)
+    times = [build(name).cost(kind, 2**28, n).time for n in sizes]
+    assert times == sorted(times)
+
+
+@every_topology
+@every_kind
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 7, 8, 64, 72, 128, 512, 4095, 4096])
+def test_never_below_the_bandwidth_bound(name, kind, n):
+    cost = build(name, alpha=0.0).cost(kind, 2**28, n)
+    assert cost.time >= BOUND[kind](n) * 2**28 / 450e9 * (1 - 1e-15)
+    assert cost.latency == 0.0
+
+
+@every_topology
+@every_kind
+def test_limits(name, kind):
+    """PAR-01, PAR-04, PAR-05: nothing to say to nobody; only latency for nothing or over an infinite link; no 0*inf."""
+    assert build(name).cost(kind, 2**28, 1).time == 0.0
+    empty = build(name).cost(kind, 0, 64)
+    assert empty.transfer == 0.0
+    assert empty.latency > 0
+    assert build(name, bandwidth=float("inf")).cost(kind, 2**28, 64).time == empty.latency
+    assert build(name, alpha=0.0, bandwidth=float("inf")).cost(kind, 2**28, 64).time == 0.0
+
+
+@every_topology
+def test_reduce_scatter_and_all_gather_are_halves_of_an_all_reduce(name):
+    for n in (2, 7, 64, 4096):
+        whole, scatter, gather = (
+            build(name).cost(kind, 2**28, n) for kind in (Kind.ALL_REDUCE, Kind.REDUCE_SCATTER, Kind.ALL_GATHER)
+        )
+        assert scatter.time + gather.time == pytest.approx(whole.time, rel=1e-14)
+
+
+@every_topology
+def test_every_algorithm_says_where_its_formula_is_from(name):
+    for kind in Kind:
+        for algorithm in build(name).algorithms(kind, 64):
+            assert len(algorithm.source) > 10
+            assert algorithm.name
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 7, 4095, 4096])
+def test_steps_of_the_ring_are_exact(n):
+    """PAR-02: integers, also where n is no power of two."""
+    cost = Ring(alpha=1.0, bandwidth=float("inf")).cost(Kind.ALL_REDUCE, 1, n)
+    assert cost.latency == 2 * (n - 1)
+    assert NVSwitch(alpha=1.0, bandwidth=float("inf")).cost(Kind.ALL_REDUCE, 1, n).latency == 2
+
+
+def test_no_integer_wraps_around():
+    """PAR-04: n*S = 6.6e19 is beyond int64."""
+    exact = 2 * 65535 * 10**15 // 65536  # q*S, an integer here but for the fraction
+    assert Ring(alpha=0.0, bandwidth=1.0).cost(Kind.ALL_REDUCE, 10**15, 65536).time == pytest.approx(exact, rel=1e-15)
+
+
+@every_kind
+def test_a_flat_torus_is_a_ring(kind):
+    assert Torus3D(alpha=5e-6, bandwidth=450e9, dims=[12, 1, 1]).cost(kind, 2**28, 12).time == Ring(
+        alpha=5e-6, bandwidth=450e9
+    ).cost(kind, 2**28, 12).time  # fmt: skip
+    assert bucket(kind, (12, 1, 1)).rounds == ring(kind, 12).rounds
+
+
+@pytest.mark.parametrize(
+    ("n", "sides"),
+    [(1, (1, 1, 1)), (2, (2, 1, 1)), (7, (7, 1, 1)), (8, (2, 2, 2)), (12, (3, 2, 2)), (64, (4, 4, 4)), (72, (6, 4, 3)),
+     (100, (5, 5, 4)), (128, (8, 4, 4)), (512, (8, 8, 8)), (4095, (21, 15, 13)), (4096, (16, 16, 16))],
+)  # fmt: skip
+def test_most_cubic(n, sides):
+    assert most_cubic(n) == sides
+
+
+def test_most_cubic_is_the_smallest_sum_of_all_factorisations():
+    for n in range(1, 200):
+        every = [(x, y, n // (x * y)) for x in range(1, n + 1) for y in range(1, n + 1) if n % (x * y) == 0]
+        assert sum(most_cubic(n)) == min(map(sum, every))
+
+
+def test_a_torus_says_when_it_is_a_ring():
+    torus = Torus3D(alpha=5e-6, bandwidth=450e9)
+    assert "127x1x1, which is a ring" in torus.note(127)
+    assert torus.note(128) == ""
+    assert torus.shape(128) == "8x4x4"
+
+
+def test_given_dims_are_used_and_must_fit():
+    torus = Torus3D(alpha=5e-6, bandwidth=450e9, dims=[32, 4, 4])
+    assert torus.cost(Kind.ALL_REDUCE, 0, 512).latency == pytest.approx(2 * 37 * 5e-6)
+    assert torus.cost(Kind.ALL_REDUCE, 0, 8).latency == pytest.approx(6 * 5e-6)  # a group: the most cubic of its size
+    with pytest.raises(InputError, match="dims must multiply to n = 100; got 32x4x4 = 512"):
+        torus.check(100)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"alpha": -1e-6}, "alpha must be a finite number, at least 0; got -1e-06"),
+        ({"alpha": float("nan")}, "alpha must be"),
+        ({"alpha": float("inf")}, "alpha must be a finite number"),
+        ({"bandwidth": 0}, "bandwidth must be a number, above 0; got 0"),
+        ({"bandwidth": -1}, "bandwidth must be a number, above 0; got -1"),
+        ({"bandwidth": float("nan")}, "bandwidth must be"),
+        ({"bandwidth": "fast"}, "bandwidth must be a number, above 0; got 'fast'"),
+        ({"bandwidth": True}, "bandwidth must be a number, above 0; got True"),
+        ({"algorithm": "rign"}, r"algorithm must be one of .*ring.*did you mean ring"),
+    ],
+)
+@pytest.mark.parametrize("kind", [Ring, Torus3D, NVSwitch])
+def test_refusals(kind, changes, words):
+    if kind is Torus3D and "algorithm" in changes:
+        words = "algorithm must be one of bucket"
+    with pytest.raises(InputError, match=words):
+        kind(**{"alpha": 5e-6, "bandwidth": 450e9, **changes})
+
+
+@pytest.mark.parametrize("dims", [[8, 8], "888", [8, 8, 0], [8, 8, 1.5], [8, 8, -8], 512])
+def test_dims_are_three_whole_numbers(dims):
+    with pytest.raises(InputError, match="dims must be"):
+        Torus3D(alpha=5e-6, bandwidth=450e9, dims=dims)
+
+
+@pytest.mark.parametrize("size", [-1, float("nan"), float("inf"), "1 MB"])
+def test_message_sizes_are_numbers(size):
+    with pytest.raises(InputError, match="bytes must be"):
+        Ring(alpha=5e-6, bandwidth=450e9).cost(Kind.ALL_REDUCE, size, 8)
+
+
+def astra_rows():
+    lines = [line for line in (DATA / "astra_sim_allreduce.csv").read_text().splitlines() if not line.startswith("#")]
+    wanted = {("ring", "ring"), ("torus3d", "ring"), ("fully_connected", "direct")}
+    return [
+        row for row in csv.DictReader(lines)
+        if (row["topology"], row["algorithm"]) in wanted and row["chunking"] == "s1" and row["congestion"] == "unaware"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", astra_rows(), ids=lambda r: f"{r['topology']}-{r['n']}-{r['bytes']}")
+def test_astra_sim_agrees(row):
+    """An independent simulator, per-link bandwidth 450*2^30; its residual is about 1 ns (integer ticks) per step."""
+    n, link = int(row["n"]), 450 * 2**30
+    topology = {
+        "ring": Ring(alpha=5e-6, bandwidth=link),
+        "torus3d": Torus3D(alpha=5e-6, bandwidth=link),
+        "fully_connected": NVSwitch(alpha=5e-6, bandwidth=link * (n - 1)),
+    }[row["topology"]]
+    cost = topology.cost(Kind.ALL_REDUCE, int(row["bytes"]), n)
+    steps = cost.algorithm.rounds
+    assert float(row["simulated_ns"]) == pytest.approx(cost.time * 1e9, abs=2 * steps + 1)
+
+
+def test_astra_sim_rows_are_there():
+    assert len(astra_rows()) >= 10
+
+
+WORKED = [  # id in worked_examples.csv, kind, n, bytes, bandwidth
+    ("allreduce_7b_277", Kind.ALL_REDUCE, 8, 14e9, 277e9),
+    ("reducescatter_7b_277", Kind.REDUCE_SCATTER, 8, 14e9, 277e9),
+    ("allreduce_7b_ib64", Kind.ALL_REDUCE, 64, 14e9, 200e9),
+    ("ib_rack_allreduce_70b_tp8", Kind.REDUCE_SCATTER, 32, 14e9, 100e9),  # the text counts one phase
+    ("ib_oversubscribed_allreduce", Kind.REDUCE_SCATTER, 128, 14e9, 50e9),
+    ("allreduce_400mb_n4", Kind.ALL_REDUCE, 4, 400e6, 300e9),
+    ("allreduce_70b_n8", Kind.ALL_REDUCE, 8, 140e9, 250e9),
+    ("decode_time_tp4", Kind.ALL_REDUCE, 4, 16384, 300e9),
+    ("batch128_time_nvlink", Kind.ALL_REDUCE, 4, 2097152, 300e9),
+    ("batch128_time_pcie", Kind.ALL_REDUCE, 4, 2097152, 32e9),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "n", "nbytes", "bandwidth"), WORKED, ids=[case[0] for case in WORKED])
+def test_worked_examples(name, kind, n, nbytes, bandwidth):
+    with (DATA / "worked_examples.csv").open() as file:
+        row = next(row for row in csv.DictReader(file) if row["id"] == name)
+    unit = {"s": 1.0, "ms": 1e3, "us": 1e6}[row["unit"]]
+    time = Ring(alpha=0.0, bandwidth=bandwidth).cost(kind, nbytes, n).time
+    assert time * unit == pytest.approx(float(row["reported"]), abs=float(row["tolerance"]))
