@@ -122,7 +122,7 @@ def run(experiment: Experiment, *, progress: Progress | None = None, config: Any
     >>> result = run(Experiment(n=8, topology=NVSwitch(alpha=5e-6, bandwidth=450e9), compute=Deterministic(mean=0.016),
     ...                         workload=TensorParallel(layers=80, bytes=2**28), iterations=1))
     >>> print(round(float(result.summary.iteration_time[0]), 6))  # 320 * (16 ms + 10 us + 1.75 * 2^28 B / 450 GB/s)
-    5.457258
+    5.457253
     """
     from simulator.provenance import manifest
     from simulator.results import Tables

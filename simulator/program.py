@@ -138,7 +138,7 @@ class Program:
     @cached_property
     def streams(self) -> dict[str, tuple[int, ...]]:
         """Operation indices of each stream, in issue order."""
-        streams: dict[str, tuple[int, ...]] = {}
+        streams: dict[str, list[int]] = {}
         for i, op in enumerate(self.operations):
-            streams[op.stream] = (*streams.get(op.stream, ()), i)
-        return streams
+            streams.setdefault(op.stream, []).append(i)
+        return {name: tuple(indices) for name, indices in streams.items()}

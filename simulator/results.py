@@ -273,7 +273,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             if partial.exists():
                 shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
-        raise InputError(f"output folder {folder} cannot be written: {error.strerror or error}") from error
+        reason = "a file is in the way" if isinstance(error, FileExistsError) else error.strerror or error
+        raise InputError(f"output folder {folder} cannot be written: {reason}") from error
 
 
 def _umask() -> int:

@@ -75,6 +75,10 @@ class Topology(ABC):
         """How ``n`` ranks are laid out, for people: ``"8x8x8"`` on a torus, the number of ranks elsewhere."""
         return str(n)
 
+    def links(self, n: int) -> int:
+        """Links of one rank that each have ``bandwidth``: 6 on a 3D torus, 1 where it is the total of a rank."""
+        return 1
+
     def note(self, n: int) -> str:
         """What a reader must know about this size (a torus that is only a ring), or an empty string."""
         return ""

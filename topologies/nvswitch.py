@@ -13,7 +13,7 @@ class NVSwitch(Topology):
     """n ranks, fully connected; ``algorithm="ring"`` runs NCCL's ring over the same switch.
 
     >>> NVSwitch(alpha=5e-6, bandwidth=450e9).cost(Kind.ALL_REDUCE, 2**28, 8).time
-    0.0010539297422222222
+    0.0010539156622222223
     """
 
     def algorithms(self, kind: Kind, n: int) -> tuple[Algorithm, ...]:

@@ -43,6 +43,9 @@ class Torus3D(Topology):
     def shape(self, n: int) -> str:
         return "x".join(map(str, self.sides(n)))
 
+    def links(self, n: int) -> int:
+        return 2 * sum(side > 1 for side in self.sides(n))
+
     def note(self, n: int) -> str:
         if n > 3 and self.dims is None and self.sides(n)[1] == 1:
             return f"topology: {n} is prime, so the most cubic torus is {self.shape(n)}, which is a ring"

@@ -1,0 +1,177 @@
+"""The summary of a result as a table that a person can read: 80 columns wide, plain text when piped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from simulator import model
+from simulator.program import Collective
+
+if TYPE_CHECKING:
+    from simulator.results import Result
+
+
+WIDTH = 80
+
+
+def report(result: Result, folder: str) -> str:
+    """The text to print for a result, with colours where stdout is a terminal; ``folder`` is where its files are."""
+    console = Console(width=WIDTH, highlight=False, markup=False, emoji=False)
+    row: dict[str, Any] = result.summary.iloc[0].to_dict()
+    notes = result.manifest.get("notes", [])
+    with console.capture() as text:
+        shape = "" if row["shape"] == str(row["n"]) else f" {row['shape']}"
+        console.print(f"{row['experiment']}: {row['topology']}{shape}, n = {row['n']}", style="bold")
+        for line in (_how(row), *_collectives(result), *_links(result)):
+            console.print(line)
+        for table in (_iteration(row), _communication(row), _bandwidth(row)):
+            if table.row_count:
+                console.print()
+                console.print(table)
+        if row["elasticity"] < 0:
+            console.print(f"1 % more bandwidth saves {-row['elasticity']:.2f} % of the communication time.")
+        if notes:
+            console.print()
+        for note in notes:
+            console.print(f"Note: {note}.")
+        console.print()
+        console.print(f"Written to {folder}", soft_wrap=True)
+    return "\n".join(line.rstrip() for line in text.get().splitlines())
+
+
+def _how(row: dict[str, Any]) -> str:
+    parent = f" ({row['parent']})" if row["parent"] else ""
+    count = f"{row['iterations']} iteration{'s' if row['iterations'] > 1 else ''}"
+    return f"{row['law']} law{parent}, engine {row['engine']}, seed {row['seed']}, {count}"
+
+
+def _collectives(result: Result, most: int = 8) -> list[str]:
+    """One line for each kind of collective: how many per iteration, and the algorithm that its time belongs to."""
+    program = result.experiment.program
+    counts: dict[str, int] = {}
+    for i in program.collectives:
+        op, cost = program.operations[i], result.costs[i]
+        assert isinstance(op, Collective)
+        assert cost is not None
+        ranks = program.blocks(op.group)[1]
+        text = f"x {op.kind.value} of {size(op.nbytes)} over {ranks} ranks; algorithm {cost.algorithm.name}"
+        counts[text] = counts.get(text, 0) + 1
+    lines = [f"{times} {text}" for text, times in counts.items()]
+    return lines[:most] + ([f"and {len(lines) - most} other kinds of collective"] if len(lines) > most else [])
+
+
+def _links(result: Result) -> list[str]:
+    """On a torus, what the bandwidth of one link makes of a rank."""
+    topology = result.experiment.topology
+    links = topology.links(result.experiment.n)
+    if links <= 1:
+        return []
+    each, total = rate(topology.bandwidth), rate(topology.bandwidth * links)
+    return [f"{each} per link and direction; {links} links, {total} per rank in each direction"]
+
+
+def _iteration(row: dict[str, Any]) -> Table:
+    table = _table("one iteration", "time", "±", "share", "closed form")
+    se, closed = (
+        "" if isnan(row[name]) else duration(row[name]) for name in ("iteration_time_se", "iteration_time_model")
+    )
+    table.add_row("iteration", duration(row["iteration_time"]), se, "", closed)
+    share = percent(_ratio(row["compute"], row["iteration_time"]))
+    table.add_row("compute, mean over ranks", duration(row["compute"]), "", share, "")
+    return table
+
+
+def _communication(row: dict[str, Any]) -> Table:
+    table = _table("one collective, mean", "us", "±", "of communication", "closed form")
+    if not row["collectives"]:
+        return table
+    moving = row["latency"] + row["transfer"]
+    for rank in ("fastest", "median", "mean"):
+        wait = row[f"wait_{rank}"]
+        se, closed = (
+            "" if rank != "mean" or isnan(row[name]) else us(row[name]) for name in ("wait_mean_se", "wait_model")
+        )
+        table.add_row(f"tax of the {rank} rank", us(wait), se, percent(_ratio(wait, wait + moving)), closed)
+    for name in ("latency", "transfer"):
+        table.add_row(name, us(row[name]), "", percent(_ratio(row[name], row["wait_mean"] + moving)), "")
+    return table
+
+
+def _bandwidth(row: dict[str, Any]) -> Table:
+    table = _table("bandwidth per rank", "with the tax", "Hockney (no tax)", "lower by")
+    if isnan(row["elasticity"]):
+        return table
+    table.add_row("today", rate(row["bandwidth"]), "", "")
+    for label, end in (("-0.5", ""), ("-0.1", "_e01")):
+        ours, theirs = row[f"bandwidth_optimal{end}"], row[f"bandwidth_optimal_hockney{end}"]
+        if not (isnan(ours) or isnan(theirs)):
+            table.add_row(f"B* at elasticity {label}", rate(ours), rate(theirs), percent(row["bandwidth_reduction"]))
+    hockney = model.elasticity(0.0, row["latency"], row["transfer"])
+    table.add_row("elasticity today", f"{row['elasticity']:.3f}", "" if hockney is None else f"{hockney:.3f}", "")
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 3, 0, 0))
+    for i, name in enumerate(columns):
+        table.add_column(name, justify="left" if i == 0 else "right", overflow="fold", min_width=24 if i == 0 else None)
+    return table
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _scaled(value: float, units: Sequence[tuple[float, str]]) -> str:
+    factor, unit = next(((f, u) for f, u in units if abs(value) >= f), units[-1])
+    return f"{value / factor:.4g} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people, four digits.
+
+    >>> duration(5.8036), duration(0.00093563)
+    ('5.804 s', '935.6 us')
+    """
+    return _scaled(seconds, [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")])
+
+
+def us(seconds: float) -> str:
+    """Microseconds with one decimal.
+
+    >>> us(0.0273347)
+    '27,334.7'
+    """
+    return f"{seconds * 1e6:,.1f}"
+
+
+def rate(bandwidth: float) -> str:
+    """Bytes/s for people, four digits.
+
+    >>> rate(450e9), rate(53e12)
+    ('450 GB/s', '53 TB/s')
+    """
+    return _scaled(bandwidth, [(1e15, "PB/s"), (1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1.0, "B/s")])
+
+
+def size(nbytes: float) -> str:
+    """Bytes for people, in powers of 1024.
+
+    >>> size(2**28), size(2**31), size(1000)
+    ('256 MiB', '2 GiB', '1000 B')
+    """
+    return _scaled(nbytes, [(2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")])
+
+
+def percent(share: float) -> str:
+    """A share as a percentage.
+
+    >>> percent(0.8167)
+    '81.7 %'
+    """
+    return f"{share * 100:.1f} %"

@@ -1,0 +1,300 @@
+"""The command: what it prints and writes, and one sentence for everything that is wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from simulator.app import main
+
+ROOT = Path(__file__).parent.parent
+QUICK = ["iterations=2", "workload.layers=2", "plots=false"]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SIMULATOR_TRACEBACK", raising=False)
+
+
+def command(*args: str, **more: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **more}
+    return subprocess.Popen(
+        [sys.executable, "-m", "simulator", *args], env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+BAD = [
+    # arguments (| between them), what the sentence says
+    ("topology=rign", "topology must be one of nvswitch, ring, torus3d; got 'rign' (did you mean ring?)"),
+    ("+experiment=torus_51", "experiment must be one of", "torus_512", "(did you mean torus_512?)"),
+    ("experiment=torus_512", "write +experiment=torus_512"),
+    ("compute=gumbell", "compute must be one of", "(did you mean gumbel?)"),
+    ("engine=vectr", "engine must be one of events, vector; got 'vectr' (did you mean vector?)"),
+    ("compute=7", "compute must be one of", "got 7"),
+    ("compute=[gumbel,frechet]", "compute must be one of", "got ['gumbel', 'frechet']"),
+    ("compute.sigam=1", "compute.sigam is not a key of compute=gumbel; did you mean compute.sigma?", "compute.xi"),
+    ("+compute.sigam=1", "compute.sigam is not a key of compute=gumbel; did you mean compute.sigma?", "compute.xi"),
+    ("topolgy=ring", "topolgy is not a key; did you mean topology?"),
+    ("sigma=1", "sigma is not a key; did you mean compute.sigma?"),
+    ("+nn=3", "nn is not a key of task=simulate; did you mean n?"),
+    ("n.x=3", "n.x is not a key: n is a single value"),
+    ("hydra.run.dri=x", "hydra.run.dri is not a key", "did you mean hydra.run.dir?"),
+    ("topology.dims=[2,2,2]", "topology.dims is not a key of topology=nvswitch"),
+    ("+n=4", "n has a value already: write n=4 without a plus"),
+    ("+topology=ring", "write topology=ring without a plus"),
+    ("n=1|n=2", "n must be given once; got 'n=1' and 'n=2'"),
+    ("topology=ring|topology=torus3d", "topology must be given once"),
+    ("~n", "n must be given"),
+    ("~topology", "topology must be given"),
+    ("n", "override 'n' must be KEY=VALUE"),
+    ("=n", "override '=n' must be KEY=VALUE"),
+    ("hydra.run.dir=t_ü", "cannot be read", """'hydra.run.dir="t_ü"'"""),
+    ("name=a=b", "cannot be read", """'name="a=b"'"""),
+    ("name=a,b", "add -m", """'name="a,b"'"""),
+    ("n=8,64", "n must have one value without -m; got 8,64"),
+    ("--foo", "flag --foo does not exist", "--config-dir"),
+    ("--multirn|n=3", "flag --multirn does not exist (did you mean --multirun?)"),
+    ("--cfg|foo", "--cfg", "'foo'", "'job'"),
+    ("--cfg|job|--package|nope", "--package must be a key of the config; got 'nope'"),
+    ("--config-dir|nowhere", "--config-dir must be a folder; got 'nowhere'"),
+    ("name=${b}", "name cannot be resolved", "'b' not found"),
+    ("topology.alpha=${topology.alpha}", "topology.alpha cannot be resolved", "Recursive"),
+    *(
+        (f"n={x}", "n must be a whole number, at least 1; got")
+        for x in ["0", "-1", "1.5", "abc", "nan", "1e400", "0x10", "017", "true", "null"]
+    ),
+    *(
+        (f"topology.alpha={x}", "topology.alpha must be a finite number, at least 0; got")
+        for x in ["-1", "nan", "inf", "-inf", "1e400", "0x10", "017", "true", "abc", "null"]
+    ),
+    *(
+        (f"topology.bandwidth={x}", "topology.bandwidth must be a number, above 0; got")
+        for x in ["0", "-1", "nan", "-inf", "true"]
+    ),
+    *((f"workload.bytes={x}", "workload.bytes must be a finite number, at least 0; got") for x in ["-1", "nan", "inf"]),
+    *((f"seed={x}", "seed must be a whole number, at least 0") for x in ["-1", "abc", "1.5", "9223372036854775808"]),
+    ("iterations=0", "iterations must be a whole number, at least 1; got 0"),
+    ("timeline=yes", "timeline must be true or false; got 'yes'"),
+    ("topology=torus3d|topology.dims=[2,2,3]", "topology.dims must multiply to n = 8; got 2x2x3 = 12"),
+    ("topology=torus3d|topology.dims=[2,4]", "topology.dims must be three whole numbers"),
+    ("topology.algorithm=rign", "topology.algorithm must be one of all_pairs, ring; got 'rign' (did you mean ring?)"),
+    ("compute.xi=1", "compute.xi must be below 1"),
+    ("compute.sigma=0", "compute.sigma must be a finite number, above 0; got 0"),
+    ("compute.cv=10", "compute.cv must be smaller"),
+    (
+        "compute.parent=splice",
+        "compute.parent must be one of spliced, zero_sum, root; got 'splice' (did you mean spliced?)",
+    ),
+    ("compute.parent=zero_sum|n=6", "n must be a multiple of 4"),
+    ("compute=empirical|compute.table=nope.csv", "compute.table must be a CSV file or one of"),
+    ("workload.kind=all_redcue", "workload.kind must be one of", "(did you mean all_reduce?)"),
+    ("workload=tp_dp_overlap|n=9", "workload.mesh must have sizes that multiply to n = 9"),
+    ("workload=tp_dp_overlap|workload.operations.1.group=tpp", "group of 'forward_sum' must be", "(did you mean tp?)"),
+    ("workload=tp_dp_overlap|workload.operations.4.after=[later]", "after of 'gradients'", "'later' is unknown"),
+    ("workload=tp_dp_overlap|workload.operations.4.after=[next_backward]", "'next_backward' is a later operation"),
+    ("compute.mean=1e9", "must take less than 8192 s"),
+    ("hydra.run.dir=/dev/null/x", "output folder /dev/null/x cannot be written"),
+    ("hydra.run.dir=", "hydra.run.dir must be the path of a folder"),
+    (
+        "topology._target_=os.system",
+        "topology._target_ must name something in simulator, topologies",
+        "got 'os.system'",
+    ),
+    ("topology._target_=simulator.provenance.commit", "topology._target_ must name a Topology"),
+    ("+topology._partial_=true", "topology._partial_ is not a key"),
+    ("plugins=[nope]", "plugins 'nope' does not exist"),
+    ("plugins=nope", "plugins must be a list of module names"),
+    ("+hydra.callbacks.x._target_=os.system", "hydra.callbacks must stay empty"),
+    ("hydra.launcher._target_=os.system", "hydra.launcher._target_ must name a plugin of Hydra"),
+    ("hydra.output_subdir=.hydra", "hydra.output_subdir must stay empty"),
+    ("-m|topology=ring,rign", "topology must be one of", "'rign'"),
+]
+
+
+@pytest.mark.parametrize("case", BAD, ids=lambda case: case[0])
+def test_bad_input_is_one_sentence(case: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments, *said = case
+    assert main(arguments.split("|")) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    for words in said:
+        assert words in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_suggested_quoting_works(capsys: pytest.CaptureFixture[str]) -> None:
+    for value in ("t_ü", "a=b", 'a "b", c', "x\\y=z\\"):
+        assert main([f"name={value}"]) == 1
+        suggestion = capsys.readouterr().err.rpartition("config, ")[2].strip()
+        typed = subprocess.run(["bash", "-c", f"printf %s {suggestion}"], capture_output=True, text=True, check=True)
+        assert main([typed.stdout, *QUICK, f"hydra.run.dir=out{len(value)}{value[0]}"]) == 0
+        assert capsys.readouterr().out.startswith(f"{value}: nvswitch, n = 8\n")
+
+
+def test_a_run_prints_and_writes_what_it_should(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["+experiment=torus_512", *QUICK, "timeline=true", "per_rank=true", "hydra.run.dir=out"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert max(map(len, out.splitlines())) <= 80
+    assert "\x1b" not in out
+    assert "…" not in out
+    for words in (
+        *("torus_512: torus3d 8x8x8, n = 512", "gumbel law (spliced), engine vector, seed 0, 2 iterations"),
+        *("algorithm bucket", "6 links, 2.7 TB/s per rank", "tax of the fastest rank", "tax of the median rank"),
+        *("tax of the mean rank", "935.6", "210.0", "1,190.7", "B* at elasticity -0.5", "B* at elasticity -0.1"),
+        *("elasticity today", "Written to out"),
+    ):
+        assert words in out
+    folder = tmp_path / "out"
+    assert {"summary.csv", "iterations.parquet", "collectives.parquet", "manifest.json", "timeline.json"} <= {
+        path.name for path in folder.iterdir()
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (manifest["config"]["n"], manifest["config"]["topology"]["bandwidth"]) == (512, 450e9)
+    with (folder / "summary.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["experiment"], row["n"], row["status"]) == ("torus_512", "512", "ok")
+
+
+def test_an_output_folder_is_never_overwritten(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    assert main([*QUICK, "hydra.run.dir=out"]) == 0
+    before = (tmp_path / "out" / "manifest.json").read_bytes()
+    assert main([*QUICK, "hydra.run.dir=out"]) == 1
+    assert "already holds files" in capsys.readouterr().err
+    assert (tmp_path / "out" / "manifest.json").read_bytes() == before
+
+
+def test_a_failing_job_of_a_sweep_does_not_lose_the_others(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["n=8,0,16", *QUICK, "-m", "hydra.sweep.dir=sweep"]) == 1
+    out, err = capsys.readouterr()
+    assert err == "error: n must be a whole number, at least 1; got 0\n"
+    assert "n = 8\n" in out
+    assert "n = 16\n" in out
+    assert sorted(path.parent.name for path in (tmp_path / "sweep").glob("*/summary.csv")) == ["0", "2"]
+    assert not (tmp_path / "sweep" / "1").exists()
+
+
+def test_a_job_name_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    os.chdir(tmp_path / "in")
+    assert main(["hydra.job.name=../../x", *QUICK]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["outputs"]
+
+
+def test_a_topology_of_ones_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_module.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from simulator.collectives import ring\n"
+        "from simulator.topology import Topology\n\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Mine(Topology):\n"
+        "    hops: int = 1\n\n"
+        "    def algorithms(self, kind, n):\n"
+        "        return (ring(kind, n),)\n"
+    )
+    (tmp_path / "topology").mkdir()
+    (tmp_path / "topology" / "mine.yaml").write_text(
+        "_target_: my_module.Mine\nalpha: ${machine.alpha}\nbandwidth: ${machine.bandwidth}\n"
+    )
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    asked = ["--config-dir", ".", "topology=mine", *QUICK, "hydra.run.dir=out"]
+    assert main(asked) == 1
+    assert "plugins=[my_module]" in capsys.readouterr().err
+    assert main([*asked, "plugins=[my_module]", "+topology.hpos=2"]) == 1
+    assert "topology.hpos is not a key of topology=mine; did you mean topology.hops?" in capsys.readouterr().err
+    assert main([*asked, "plugins=[my_module]"]) == 0
+    assert "mine, n = 8" in capsys.readouterr().out
+
+
+def test_cfg_prints_the_configuration(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["--cfg", "job", "--resolve", "--package", "topology", "machine=b200"]) == 0
+    assert "bandwidth: 900000000000.0" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bug_is_told_apart_from_a_mistake(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr("simulator.report.report", broken)
+    assert main([*QUICK]) == 1
+    err = capsys.readouterr().err
+    assert "internal error: KeyError" in err
+    assert "SIMULATOR_TRACEBACK=1" in err
+    assert err.count("\n") == 1
+    monkeypatch.setenv("SIMULATOR_TRACEBACK", "1")
+    assert main([*QUICK]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_help_teaches_without_importing_anything_heavy() -> None:
+    code = (
+        "import sys; from simulator.app import main; status = main(['--help']); "
+        "heavy = {'numpy', 'hydra', 'pandas', 'rich', 'scipy', 'matplotlib'} & set(sys.modules); "
+        "sys.exit(f'imported {heavy}' if heavy else status)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    for words in (
+        "torus_512",
+        "nvswitch, ring, torus3d",
+        "gumbel",
+        "synchronization tax",
+        "outputs/",
+        "--cfg job",
+        "-m",
+    ):
+        assert words in done.stdout
+    assert done.stdout.count("python -m simulator") >= 6
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.slow
+def test_the_real_command_runs_from_another_folder(tmp_path: Path) -> None:
+    with command(*QUICK, "hydra.run.dir=out") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert out.startswith("simulation: nvswitch, n = 8\n")
+    assert (tmp_path / "out" / "summary.csv").exists()
+
+
+@pytest.mark.slow
+def test_the_real_command_fails_with_one_sentence(tmp_path: Path) -> None:
+    with command("--nope") as process:
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.count("\n")) == (1, "", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
+def test_signals_stop_it_cleanly(name: str, status: int, tmp_path: Path) -> None:
+    with command("n=4096", "iterations=100000", "plots=false") as process:
+        deadline = time.monotonic() + 30
+        while not list(tmp_path.glob("outputs/*/.*partial*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(getattr(signal, name))
+        began = time.monotonic()
+        out, err = process.communicate(timeout=30)
+    assert time.monotonic() - began < 2
+    assert (process.returncode, out, err.count("\n")) == (status, "", 1)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,300 @@
+"""The configs: every file composes and builds, every number says where it is from, and nothing hostile is reached."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from simulator import configs
+from simulator.build import build, check_targets, keys, unknown_key
+from simulator.checks import InputError
+from simulator.configdir import config_dir
+from simulator.experiment import Experiment
+
+FILES = sorted(path.relative_to(config_dir()) for path in config_dir().glob("*/*.yaml"))
+EXPERIMENTS = [path.stem for path in FILES if path.parent.name == "experiment"]
+
+
+def compose(*overrides: str, extra: Path | None = None) -> configs.Job:
+    hydra = configs.open_hydra(str(extra) if extra else None)
+    config = hydra.compose_config(configs.CONFIG, list(overrides), configs.RunMode.RUN)
+    return configs.current_job(configs.enter_run(config))
+
+
+def experiment(*overrides: str, extra: Path | None = None) -> Experiment:
+    job = compose(*overrides, extra=extra)
+    return build(job.tree, plugins=job.plugins, choices=job.choices)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_every_config_file_builds(path: Path) -> None:
+    plus = "+" if path.parent.name == "experiment" else ""
+    built = experiment(f"{plus}{path.parent.name}={path.stem}")
+    assert built.program.operations
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_is_named_like_its_file(name: str) -> None:
+    assert experiment(f"+experiment={name}").name == name
+
+
+def test_the_experiments_are_the_promised_ones() -> None:
+    shapes = {name: experiment(f"+experiment={name}") for name in EXPERIMENTS}
+    assert {name: (e.topology.name, e.n) for name, e in shapes.items()} == {
+        "torus_512": ("torus3d", 512),
+        "ring_128": ("ring", 128),
+        "nvswitch_8": ("nvswitch", 8),
+        "nvswitch_72": ("nvswitch", 72),
+        "nvswitch_4096": ("nvswitch", 4096),
+        "straggler_4xa100": ("nvswitch", 4),
+    }
+    assert shapes["torus_512"].topology.shape(512) == "8x8x8"
+
+
+def test_the_measured_all_reduce_is_reproduced() -> None:
+    built = experiment("+experiment=straggler_4xa100")
+    (cost,) = [cost for cost in built.costs if cost is not None]
+    assert cost.time == pytest.approx(0.117636, rel=1e-4)  # s, mean over steps of the shortest all-reduce
+
+
+def test_the_weibull_default_has_the_mean_and_spread_of_the_gumbel_default() -> None:
+    from scipy.stats import genextreme, gumbel_r
+
+    gumbel, weibull = (compose(f"compute={name}").tree["compute"] for name in ("gumbel", "weibull"))
+    theirs = genextreme(-weibull["xi"], loc=weibull["mu"], scale=weibull["sigma"])  # scipy's c is -xi
+    ours = gumbel_r(loc=gumbel["mu"], scale=gumbel["sigma"])
+    assert theirs.mean() == pytest.approx(ours.mean(), rel=1e-4)
+    assert theirs.std() == pytest.approx(ours.std(), rel=1e-4)
+
+
+def numbers_without_source(text: str) -> list[str]:
+    """Lines with a number whose source is neither on the line nor in the comment just above it."""
+    bad, above = [], False
+    for line in text.splitlines():
+        code, _, comment = line.partition("#")
+        if not code.strip():
+            above = line.strip() != "" and (above or "source:" in comment)
+            continue
+        value = re.sub(r"\$\{[^}]*\}", "", code.partition(":")[2])
+        number = re.search(r"(?<![\w.])[-+]?\d[\d_]*(\.\d*)?([eE][-+]?\d+)?(?![\w.-])", value)
+        if number and "source:" not in comment and not above:
+            bad.append(line)
+        above = False
+    return bad
+
+
+@pytest.mark.parametrize("path", [Path("config.yaml"), *FILES], ids=str)
+def test_every_number_has_a_source(path: Path) -> None:
+    assert numbers_without_source((config_dir() / path).read_text(encoding="utf-8")) == []
+
+
+def test_the_scan_for_sources_finds_what_it_looks_for() -> None:
+    assert numbers_without_source("n: 8\n") == ["n: 8"]
+    assert numbers_without_source("- {compute: a, scale: 2.0} # twice\n") == ["- {compute: a, scale: 2.0} # twice"]
+    assert numbers_without_source("n: 8 # source: x\n# source: y\nm: 4\nname: a100\n") == []
+    assert numbers_without_source("# source: y\nm: 4\nk: 5\n") == ["k: 5"]
+
+
+def test_the_command_line_is_flat_and_beats_the_experiment() -> None:
+    built = experiment("+experiment=torus_512", "topology=ring", "topology.alpha=2e-6", "n=64", "compute.parent=root")
+    assert (built.topology.name, built.topology.alpha, built.n) == ("ring", 2e-6, 64)
+    assert getattr(built.compute, "parent", None) == "root"
+
+
+def test_alpha_and_bandwidth_follow_the_machine() -> None:
+    assert experiment("machine=b200").topology.bandwidth == 900e9
+
+
+def test_another_task_has_no_groups_of_a_simulation(tmp_path: Path) -> None:
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "other.yaml").write_text("# @package _global_\nname: other\n")
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "report.yaml").write_text(
+        "# @package _global_\ndefaults:\n  - override /task: other\nname: report\n"
+    )
+    assert compose("+experiment=report", extra=tmp_path).tree == {"name": "report"}
+    with pytest.raises(InputError, match=r"^n is not a key"):
+        compose("+experiment=report", "n=8", extra=tmp_path)
+
+
+# What files may say. Each is an experiment file; the sentence names the file and line, or the key.
+
+BAD_FILES = {
+    "tab": (b"n: 1\ncompute:\n\tmu: 3\n", r"experiment/bad\.yaml:3: .*\\t"),
+    "duplicate": (b"n: 16\nn: 17\n", r"experiment/bad\.yaml:2: found duplicate key n"),
+    "NUL": (b"n: 1\nname: a\0b\n", r"experiment/bad\.yaml:2: .*0x0"),
+    "latin-1": (b"name: caf\xe9\n", r"experiment/bad\.yaml:1: must be UTF-8"),
+    "empty": (b"", r"experiment/bad\.yaml:1: .*empty"),
+    "comment only": (b"# nothing\n", r"experiment/bad\.yaml:1: .*empty"),
+    "list": (b"# x\n- 1\n", r"experiment/bad\.yaml:2: .*sequence"),
+    "text": (b"hello\n", r"experiment/bad\.yaml:1: .*scalar"),
+    "unclosed": (b"n: [1, 2\n", r"experiment/bad\.yaml:2: "),
+    "octal": (b"# @package _global_\nn: 017\n", r"experiment/bad\.yaml:2: 017 must be written as a decimal"),
+    "hexadecimal": (b"# @package _global_\nn: 0x10\n", r"experiment/bad\.yaml:2: 0x10 must be"),
+    "sexagesimal": (b"# @package _global_\nn: 1:30\n", r"experiment/bad\.yaml:2: 1:30 must be"),
+    "self-reference": (b"name: &x [*x]\n", r"experiment/bad\.yaml:1: .*cycle"),
+    "anchors that explode": (
+        b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+        + b"".join(b"a%d: &a%d [%s]\n" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 10)) for i in range(1, 10)),
+        r"experiment/bad\.yaml:1: must have at most 100000 values",
+    ),
+    "python object": (b"n: !!python/object/apply:os.system [true]\n", r"experiment/bad\.yaml:1: .*constructor"),
+    "header": (b"# @package a b\nn: 1\n", r"experiment/bad\.yaml:1: "),
+    "cycle": (b"# @package _global_\nname: ${seed}\nseed: ${name}\n", r"^name cannot be resolved: .*[Rr]ecursive"),
+    "unknown key": (b"# @package _global_\nnn: 1\n", r"^nn is not a key of task=simulate; did you mean n\?"),
+    "unknown nested key": (b"# @package _global_\ncompute: {sigam: 1}\n", r"did you mean compute\.sigma\?"),
+    "unknown option": (
+        b"# @package _global_\ndefaults:\n  - override /topology: rign\n",
+        r"^topology must be one of nvswitch, ring, torus3d; got 'rign' \(did you mean ring\?\)",
+    ),
+    "not an object": (b"# @package _global_\ntopology: 5\n", r"^topology must be a Topology"),
+    "plugins": (b"# @package _global_\nplugins: [my_module]\n", r"^plugins must be named on the command line"),
+    "hydra callbacks": (b"# @package _global_\nhydra: {callbacks: {x: {_target_: os.system}}}\n", r"^hydra\.callbacks"),
+    "hydra environment": (b"# @package _global_\nhydra: {job: {env_set: {PATH: /x}}}\n", r"^hydra\.job\.env_set"),
+    "hydra launcher": (
+        b"# @package _global_\nhydra: {launcher: {_target_: os.system}}\n",
+        r"^hydra\.launcher\._target_",
+    ),
+    "hydra logging": (
+        b"# @package _global_\nhydra: {job_logging: {root: {level: INFO}, handlers: {x: {(): os.system}}}}\n",
+        r"^hydra\.job_logging",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, sentence = BAD_FILES[name]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "bad.yaml").write_bytes(data)
+    with pytest.raises(InputError, match=sentence):
+        experiment("+experiment=bad", extra=tmp_path)
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_byte_order_mark_and_windows_lines_load_as_usual(mark: bytes, end: bytes, tmp_path: Path) -> None:
+    lines = [b"# @package _global_", b"defaults:", b"  - override /topology: ring", b"n: 16", b""]
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "good.yaml").write_bytes(mark + end.join(lines))
+    built = experiment("+experiment=good", extra=tmp_path)
+    assert (built.n, built.topology.name) == (16, "ring")
+
+
+# What a config may not reach.
+
+HOSTILE = [
+    *("pandas.read_pickle", "numpy.load", "builtins.open", "builtins.eval", "builtins.exec", "os.system", "os.remove"),
+    *("pathlib.Path.write_text", "pathlib.Path.unlink", "shutil.rmtree", "subprocess.run", "subprocess.Popen"),
+    *("importlib.import_module", "runpy.run_path", "pickle.load", "pickle.loads", "marshal.loads", "socket.socket"),
+    *("urllib.request.urlopen", "code.interact", "pty.spawn", "ctypes.CDLL", "antigravity.fly", "this.s", "yaml.load"),
+    *("hydra.utils.call", "hydra.utils.get_method", "hydra.utils.instantiate", "hydra.compose", "omegaconf.OmegaConf"),
+    *("simulatorx.Evil", "simulator", "topologies", "simulator_evil.run", ".os.system", "os..system", "", " os.system"),
+    *("simulator/laws", "simulator.laws:Normal", "__main__.x", "sys.exit", "tempfile.mktemp", "webbrowser.open"),
+    *(
+        "unittest.main",
+        "http.server.test",
+        "pip.main",
+        "site.main",
+        "asyncio.run",
+        "threading.Thread",
+        "fileinput.input",
+    ),
+]
+WITHIN = [
+    *("simulator.provenance.commit", "simulator.results.shutil.rmtree", "simulator.results.whole_folder"),
+    *("simulator.experiment.secrets.token_bytes", "simulator.laws.empirical.Path", "simulator.app.main"),
+    *("simulator.build.build", "simulator.provenance.subprocess.run", "simulator.results.os.remove"),
+    *("simulator.experiment.run", "simulator.laws.Normal", "topologies.ring.ring", "simulator.engine.Draws"),
+]
+
+
+def base() -> dict[str, object]:
+    return {
+        "_target_": "simulator.experiment.Experiment",
+        "n": 8,
+        "topology": {"_target_": "topologies.Ring", "alpha": 5e-6, "bandwidth": 450e9},
+        "compute": {"_target_": "simulator.laws.Deterministic", "mean": 0.016},
+        "workload": {"_target_": "simulator.workloads.TensorParallel", "layers": 1, "bytes": 8},
+    }
+
+
+@pytest.mark.parametrize("target", [*HOSTILE, 5, None, ["os.system"]], ids=repr)
+def test_hostile_targets_are_refused_before_any_import(target: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(name: str) -> None:
+        raise AssertionError(f"imported {name}")
+
+    monkeypatch.setattr("simulator.build.import_module", never)
+    node = {"_target_": target, "command": "true"}
+    places: list[dict[str, object]] = [
+        node,
+        {**base(), "topology": node},
+        {**base(), "topology": {"_target_": "topologies.Ring", "alpha": node, "bandwidth": 1.0}},
+        {
+            **base(),
+            "workload": {"_target_": "simulator.workloads.Operations", "mesh": {}, "operations": [[{"a": node}]]},
+        },
+    ]
+    for tree in places:
+        with pytest.raises(InputError, match="_target_ must name something in"):
+            build(tree)
+
+
+@pytest.mark.parametrize("target", WITHIN)
+def test_our_own_functions_are_not_targets(target: str) -> None:
+    node = {"_target_": target}
+    for tree in (
+        node,
+        {**base(), "topology": node},
+        {**base(), "name": node},
+        {**base(), "workload": {"_target_": "simulator.workloads.Operations", "mesh": {}, "operations": [node]}},
+    ):
+        with pytest.raises(
+            InputError, match=r"must name a|is not allowed|does not exist|must be simulator\.experiment"
+        ):
+            build(tree)
+
+
+def test_a_plugin_cannot_be_any_function_of_its_module() -> None:
+    with pytest.raises(InputError, match=r"topology\._target_ must name a Topology; os\.system is none"):
+        build({**base(), "topology": {"_target_": "os.system", "command": "true"}}, plugins=["os"])
+
+
+@pytest.mark.parametrize("key", ["_args_", "_partial_", "_recursive_", "_convert_", "__class__"])
+def test_underscored_keys_are_refused(key: str) -> None:
+    with pytest.raises(InputError, match=f"{key} is not a key"):
+        check_targets({"topology": {"x": [{key: True}]}}, ["simulator"])
+
+
+def test_missing_unknown_and_misplaced() -> None:
+    tree = base()
+    del tree["n"]
+    with pytest.raises(InputError, match=r"^n must be given"):
+        build(tree)
+    with pytest.raises(
+        InputError, match=r"^topology\.alhpa is not a key of topology=mine; did you mean topology\.alpha\?"
+    ):
+        build(
+            {**base(), "topology": {"_target_": "topologies.Ring", "alhpa": 1, "bandwidth": 1.0}},
+            choices={"topology": "mine"},
+        )
+    with pytest.raises(InputError, match=r"^topology\._target_ must be given"):
+        build({**base(), "topology": {"alpha": 1}})
+    with pytest.raises(InputError, match=r"^topology\._target_ 'topologies\.Rign' does not exist \(did you mean"):
+        build({**base(), "topology": {"_target_": "topologies.Rign"}})
+    assert "did you mean a.sigma" in unknown_key("sigma", ["a.mu", "a.sigma"])
+    assert list(keys({"a": {"b": {"_target_": "x", "c": 1}}})) == ["a", "a.b", "a.b.c"]
+
+
+def test_a_plugin_that_breaks_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_plugin.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"^plugins 'broken_plugin' cannot be imported: ZeroDivisionError"):
+        build(base(), plugins=["broken_plugin"])
+    with pytest.raises(InputError, match=r"^plugins 'no_such_plugin' does not exist"):
+        build(base(), plugins=["no_such_plugin"])
+    assert "broken_plugin" not in sys.modules
