@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from simulator.experiment import Experiment
-    from simulator.results import Result
+    from simulator.task import Outcome, Task
 
 PATIENCE = 2.0  # seconds of silence before a progress bar appears
 
@@ -122,8 +122,7 @@ def _run(argv: list[str]) -> int:
         print(configs.show(config, flags.cfg, flags.package, flags.resolve), end="")
         return 0
     if not flags.multirun and config.hydra.mode is not RunMode.MULTIRUN:
-        _simulate(configs.enter_run(config))
-        return 0
+        return _perform(configs.enter_run(config))
     with _no_trace_of(Path(config.hydra.sweep.dir)):
         if any(configs.sweep(hydra, config, _job)):
             raise _JobsFailedError
@@ -139,57 +138,67 @@ def _job(config: DictConfig) -> int:
     hydra = HydraConfig.get()
     print(f"\n#{hydra.job.num}: {' '.join(overrides_of(hydra))}", flush=True)
     try:
-        _simulate(config)
+        return _perform(config)
     except Exception as error:
         with contextlib.suppress(OSError):
             Path(hydra.runtime.output_dir).rmdir()  # Hydra made it; it is empty
         return _report(error)
-    return 0
 
 
-def _simulate(config: DictConfig) -> None:
+def _perform(config: DictConfig) -> int:
+    """Do what a composed config describes; returns the exit status."""
     from simulator import configs
     from simulator.build import build, paths_in
+    from simulator.results import whole_folder
+    from simulator.task import Task
 
     job = configs.current_job(config)
     if job.plugins and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
-    experiment = build(job.tree, plugins=job.plugins, choices=job.choices)
-    with paths_in(job.tree), _no_trace_of(job.folder):
-        result = _write(experiment, job.folder, {**job.tree, "plugins": list(job.plugins)})
-    _print(result, job.folder)
-
-
-def _write(experiment: Experiment, folder: Path, config: dict[str, Any]) -> Result:
-    from simulator.experiment import run
-    from simulator.results import whole_folder
-
-    with whole_folder(folder) as partial:
-        with _Patience() as progress:
-            result = run(experiment, progress=progress, config=config)
-        result.write(partial)
-        if experiment.plots:
-            from simulator import plots
-
-            plots.write(result, partial)
-        if experiment.timeline:
-            from simulator import timeline
-
-            timeline.write(experiment, partial)
-        if experiment.per_rank:
-            from simulator import timeline
-
-            timeline.per_rank(experiment, partial)
-    return result
-
-
-def _print(result: Result, folder: Path) -> None:
-    from simulator.report import report
-
+    root = build(job.tree, plugins=job.plugins, choices=job.choices)
+    with paths_in(job.tree), _no_trace_of(job.folder), whole_folder(job.folder) as partial:
+        config_used = {**job.tree, "plugins": list(job.plugins)}
+        if isinstance(root, Task):
+            outcome = _execute(root, partial, config_used)
+        else:
+            outcome = _simulate(root, partial, config_used)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
-    shown = folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
-    print(report(result, str(shown)), flush=True)
+    folder = job.folder.relative_to(Path.cwd()) if job.folder.is_relative_to(Path.cwd()) else job.folder
+    print(f"{outcome.text}\n\nWritten to {folder}", flush=True)
+    return 0 if outcome.ok else 1
+
+
+def _execute(task: Task, partial: Path, config: dict[str, Any]) -> Outcome:
+    from simulator.provenance import manifest, write_manifest
+
+    with _Patience("steps") as progress:
+        outcome = task.execute(partial, progress)
+    write_manifest(manifest(config.get("seed"), config, []), partial)
+    return outcome
+
+
+def _simulate(experiment: Experiment, partial: Path, config: dict[str, Any]) -> Outcome:
+    from simulator.experiment import run
+    from simulator.report import report
+    from simulator.task import Outcome
+
+    with _Patience("iterations") as progress:
+        result = run(experiment, progress=progress, config=config)
+    result.write(partial)
+    if experiment.plots:
+        from simulator import plots
+
+        plots.write(result, partial)
+    if experiment.timeline:
+        from simulator import timeline
+
+        timeline.write(experiment, partial)
+    if experiment.per_rank:
+        from simulator import timeline
+
+        timeline.per_rank(experiment, partial)
+    return Outcome(report(result))
 
 
 @contextlib.contextmanager
@@ -208,7 +217,8 @@ def _no_trace_of(folder: Path) -> Iterator[None]:
 class _Patience:
     """Progress on stderr with the time left, once a run has taken longer than ``PATIENCE`` on a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self._what = what
         self._began = time.monotonic()
         self._bar: Progress | None = None
 
@@ -222,7 +232,7 @@ class _Patience:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-            columns = TextColumn("iterations"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+            columns = TextColumn(self._what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._bar.add_task("", total=total)
             self._bar.start()

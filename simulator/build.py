@@ -12,22 +12,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from simulator.checks import InputError, nearest
 
 if TYPE_CHECKING:
     from simulator.experiment import Experiment
+    from simulator.task import Task
 
 Tree = Mapping[str, Any]
 
 PACKAGES = ("simulator", "topologies")
-ROOTS = ("simulator.experiment.Experiment",)  # what a whole config may describe
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
-def build(tree: Tree, *, plugins: Sequence[str] = (), choices: Tree | None = None) -> Experiment:
-    """Construct the experiment that a resolved config describes.
+def build(tree: Tree, *, plugins: Sequence[str] = (), choices: Tree | None = None) -> Experiment | Task:
+    """Construct the simulation or other task that a resolved config describes.
 
     Args:
         tree: the config as plain dicts, lists and values; ``_target_`` names what each dict constructs.
@@ -50,15 +50,16 @@ def build(tree: Tree, *, plugins: Sequence[str] = (), choices: Tree | None = Non
 plugins=[my_module] on the command line; got 'os.system'
     """
     check_targets(tree, (*PACKAGES, *plugins))
-    target = tree.get("_target_")
-    if target not in ROOTS:
-        raise InputError(f"_target_ must be {' or '.join(ROOTS)} in a whole config; got {target!r}")
+    from simulator.experiment import Experiment
+    from simulator.task import Task
+
     for plugin in plugins:
         locate(plugin, key="plugins")
-    experiment: Experiment = _Builder(choices or {}).construct(tree, "")
-    with paths_in(tree):
-        experiment.costs  # noqa: B018 - write the program and price it now: what is wrong with it is said before a run
-    return experiment
+    root: Experiment | Task = _Builder(choices or {}).construct(tree, "", [Experiment, Task])
+    if isinstance(root, Experiment):
+        with paths_in(tree):
+            root.costs  # noqa: B018 - write the program and price it now: what is wrong with it is said before a run
+    return root
 
 
 def check_targets(node: Any, packages: Collection[str], path: str = "") -> None:
@@ -117,7 +118,7 @@ class _Builder:
         if isinstance(value, Mapping):
             if "_target_" in value and not domain:
                 raise InputError(f"{join(path, '_target_')} is not allowed: {path} is plain data")
-            if domain:
+            if domain and ("_target_" in value or not any(issubclass(kind, Mapping) for kind in wanted)):
                 return self.construct(value, path, domain)
             return {key: self._value(inner, join(path, key), wanted) for key, inner in value.items()}
         if isinstance(value, list | tuple):
@@ -240,10 +241,12 @@ def _hints(target: Any) -> dict[str, Any]:
 
 
 def _classes(hint: Any) -> list[type]:
-    """The classes that a type hint is made of: ``Machine | None`` gives Machine and NoneType."""
+    """The classes that a type hint is made of: ``Mapping[str, Law] | None`` gives Mapping, str, Law and NoneType."""
     if isinstance(hint, type) and not get_args(hint):
         return [hint]
-    return [kind for part in get_args(hint) for kind in _classes(part)]
+    origin = get_origin(hint)
+    own = [origin] if isinstance(origin, type) and issubclass(origin, Mapping) else []
+    return own + [kind for part in get_args(hint) for kind in _classes(part)]
 
 
 def _is_a(made: type, kind: type) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +20,7 @@ from simulator.laws import Law
 from simulator.laws.base import Array
 from simulator.measure import Measured, measure
 from simulator.program import Collective, Program
+from simulator.task import Progress
 from simulator.topology import Cost, Machine, Topology
 from simulator.workloads import Workload
 
@@ -96,9 +97,6 @@ class Experiment:
     def notes(self) -> list[str]:
         """What a reader of the results must know."""
         return [note for note in [self.topology.note(self.n)] if note]
-
-
-Progress = Callable[[int, int], None]  # iterations done, iterations in all
 
 
 def run(experiment: Experiment, *, progress: Progress | None = None, config: Any = None) -> Result:

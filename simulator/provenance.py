@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import platform
 import resource
 import subprocess
@@ -26,6 +27,12 @@ def manifest(seed: int | None, config: Any, notes: Sequence[str]) -> dict[str, A
         "cpu_features": cpu_features(),
         "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
     }
+
+
+def write_manifest(record: dict[str, Any], folder: Path) -> None:
+    """Write a manifest as ``manifest.json`` into a folder."""
+    text = json.dumps(record, indent=2, default=str)
+    (folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
 
 
 def commit() -> str | None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 WIDTH = 80
 
 
-def report(result: Result, folder: str) -> str:
-    """The text to print for a result, with colours where stdout is a terminal; ``folder`` is where its files are."""
+def report(result: Result) -> str:
+    """The text to print for a result, with colours where stdout is a terminal."""
     console = Console(width=WIDTH, highlight=False, markup=False, emoji=False)
     row: dict[str, Any] = result.summary.iloc[0].to_dict()
     notes = result.manifest.get("notes", [])
@@ -39,8 +39,6 @@ def report(result: Result, folder: str) -> str:
             console.print()
         for note in notes:
             console.print(f"Note: {note}.")
-        console.print()
-        console.print(f"Written to {folder}", soft_wrap=True)
     return "\n".join(line.rstrip() for line in text.get().splitlines())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import tempfile
@@ -21,6 +20,7 @@ from simulator.checks import InputError
 from simulator.laws.base import Array
 from simulator.measure import Measured, barriers
 from simulator.program import Collective
+from simulator.provenance import write_manifest
 from simulator.topology import Cost
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Result:
         self.summary.to_csv(folder / "summary.csv", index=False, lineterminator="\n")
         self.iterations.to_parquet(folder / "iterations.parquet", index=False)
         self.collectives.to_parquet(folder / "collectives.parquet", index=False)
-        (folder / "manifest.json").write_text(json.dumps(self.manifest, indent=2, default=str) + "\n", encoding="utf-8")
+        write_manifest(self.manifest, folder)
 
 
 class Tables:
@@ -105,7 +105,8 @@ class Tables:
         self._experiment, self._costs = experiment, costs
         program = experiment.program
         self._barriers = barriers(program)
-        index = [program.collectives.index(i) for i, _ in self._barriers]
+        place = {i: k for k, i in enumerate(program.collectives)}
+        index = [place[i] for i, _ in self._barriers]
         counts = np.bincount(index, minlength=len(program.collectives)) if index else np.zeros(0)
         self._weights = np.array([1 / counts[k] / len(counts) for k in index])
         self._index = np.array(index, dtype=np.intp)

@@ -285,7 +285,7 @@ SETTINGS = [
 def test_user_settings_play_no_part(tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("axes.facecolor: black\nfont.size: 30\nno.such.key: 1\n", encoding="utf-8")
     clean = {key: value for key, value in os.environ.items() if key not in ("MPLBACKEND", "DISPLAY")}
-    clean["PYTHONPATH"] = str(Path(plots.__file__).parent.parent)
+    clean["PYTHONPATH"] = str(Path(plots.__file__).parents[2])
     for i, setting in enumerate([{}, *SETTINGS]):
         folder = tmp_path / str(i)
         folder.mkdir()

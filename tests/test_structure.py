@@ -12,15 +12,17 @@ MODULES = sorted((ROOT / "simulator").rglob("*.py")) + sorted((ROOT / "topologie
 
 # Each layer may import those before it.
 LAYERS = [
-    {"checks", "configdir"},
+    {"checks", "configdir", "task", "pictures"},
     {"laws", "collectives"},
     {"program", "topology"},
     {"workloads", "engine"},
     {"engine_vector", "engine_events", "measure", "model"},
-    {"results", "provenance"},
+    {"provenance"},
+    {"results"},
     {"experiment"},
     {"figures", "timeline", "build"},
     {"plots", "report", "yaml_files"},
+    {"studies"},
     {"configs"},
     {"app"},
     {"__main__"},

@@ -1,0 +1,50 @@
+"""What a picture of curves shows, not how it is drawn: tables, labels, and a title that says the finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        kind: ``curves`` draws columns series, style (``line``, ``dashed``, ``dotted`` or ``points``), x, y, and where
+            there is one, error (half the length of an error bar). ``stacked`` draws upright bars from columns x (a
+            label), part and y. ``tornado`` draws bars from columns label, low and high about ``base``.
+        table: what is drawn, in the units of the labels.
+        x, y: labels of the axes, with units.
+        log_x, log_y: logarithmic axes.
+        title: above the panel, where there are several.
+        styles: what each style of a curve means, for the legend.
+        marks: labelled upright lines: x -> label.
+        base: where the bars of a tornado begin.
+    """
+
+    table: pd.DataFrame
+    x: str
+    y: str
+    kind: Literal["curves", "stacked", "tornado"] = "curves"
+    log_x: bool = False
+    log_y: bool = False
+    title: str = ""
+    styles: dict[str, str] | None = None
+    marks: dict[float, str] | None = None
+    base: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A figure: ``name`` of its files, ``title`` (the finding), ``subtitle`` (what was computed), panels in rows."""
+
+    name: str
+    title: str
+    subtitle: str
+    panels: Sequence[Panel]
+    columns: int = 1

@@ -1,0 +1,28 @@
+"""What an experiment may start besides a simulation: a task that fills a folder and says in words what it found."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+Progress = Callable[[int, int], None]  # steps done, steps in all
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a task found: ``text`` to print, and whether it is what was to be shown (False: exit status 1)."""
+
+    text: str
+    ok: bool = True
+
+
+class Task(ABC):
+    """A root of the configuration: a frozen dataclass with a ``name``, whose fields are keys of the command line."""
+
+    name: str
+
+    @abstractmethod
+    def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
+        """Do the work and write every file of the result into ``folder``, which exists and is empty."""
