@@ -13,6 +13,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
     from rich.progress import Progress
 
+    from simulator import configs
     from simulator.experiment import Experiment
     from simulator.task import Outcome, Task
 
@@ -43,6 +45,7 @@ Examples
   python -m simulator topology=ring n=64 topology.bandwidth=900e9
   python -m simulator compute=frechet compute.cv=0.05 compute.mean=6.4e-3
   python -m simulator -m n=8,64,512 topology=nvswitch,torus3d
+  python -m simulator +experiment=collect 'folders=[multirun/A,multirun/B]'
   python -m simulator --config-dir . topology=mine plugins=[my_module]
 
 Groups: take one option of each, GROUP=OPTION (an experiment with a plus)
@@ -51,16 +54,25 @@ Groups: take one option of each, GROUP=OPTION (an experiment with a plus)
 Keys: set any value, KEY=VALUE, each once at most; SI units
   n                         ranks in the domain
   topology.alpha            latency of one round, s (default: the machine's)
-  topology.bandwidth        bytes/s per rank and direction (the machine's)
+  topology.bandwidth        bytes/s per direction, of a rank; on a torus of
+                            each of its links (the machine's)
   topology.dims             [X,Y,Z] of a torus, X*Y*Z = n (the most cubic one)
+  topology.algorithm        name, where there are several: NVSwitch has
+                            all_pairs and ring
   compute.mean, .cv         mean block time, s; standard deviation / mean
   compute.mu, .sigma, .xi   fitted maximum of compute.m ranks, in standard
                             deviations; xi > 0 is Frechet (scipy's c = -xi)
   compute.parent            spliced | zero_sum | root
+  compute.table, .columns   empirical: CSV with a row per step and rank; columns
+                            whose sum is the block time, in .unit seconds;
+                            .rank and .step name the other two columns, .skip
+                            leaves out first steps, .resample=steps | values
   workload.bytes, .layers   size of each collective, bytes; layers
   workload.scaling          weak (block time constant in n) | strong
   iterations, seed          independent iterations; whole number or null
-  timeline, per_rank        true also writes timeline.json, one row per rank
+  engine.threads            of the vector engine; null uses all processors
+  timeline, per_rank        true also writes timeline.json (.._iterations and
+                            .._ranks say how much), one row per rank
   plots                     false leaves out the pictures
   plugins                   [my_module]: modules that your configs may name
   hydra.run.dir             output folder
@@ -72,15 +84,16 @@ Flags
   --config-dir FOLDER       look for configs in FOLDER first
   --version, --help
 
-Results: outputs/DATE/TIME/ (multirun/DATE/TIME/0, 1, ... with -m) holds
-summary.csv, iterations.parquet, collectives.parquet, pictures, and
-manifest.json with the whole configuration; seconds and bytes in every file.
+Every other key is in: python -m simulator --cfg job
+
+Results: outputs/DATE/TIME/ holds summary.csv, iterations.parquet,
+collectives.parquet, pictures, and manifest.json with the whole configuration;
+seconds and bytes in every file. With -m, multirun/SWEEP/ holds sweep.csv with
+all points, their curves, and a folder for each point; the same sweep started
+again runs only what is missing. hydra/launcher=processes runs points side by
+side, slurm and ray_cluster on many machines.
 Exit status: 0 done, 1 a mistake in the input, 130 interrupted, 143 terminated.
 """
-
-
-class _JobsFailedError(Exception):
-    """Jobs of a sweep failed; each has said so."""
 
 
 class _Stopped(BaseException):
@@ -117,74 +130,115 @@ def _run(argv: list[str]) -> int:
     from simulator import configs
 
     hydra = configs.open_hydra(flags.config_dir)
-    config = hydra.compose_config(configs.CONFIG, flags.overrides, RunMode.MULTIRUN if flags.multirun else RunMode.RUN)
+    overrides = _in_its_own_folder(flags.overrides) if flags.multirun else flags.overrides
+    config = hydra.compose_config(configs.CONFIG, overrides, RunMode.MULTIRUN if flags.multirun else RunMode.RUN)
     if flags.cfg:
         print(configs.show(config, flags.cfg, flags.package, flags.resolve), end="")
         return 0
     if not flags.multirun and config.hydra.mode is not RunMode.MULTIRUN:
-        return _perform(configs.enter_run(config))
-    with _no_trace_of(Path(config.hydra.sweep.dir)):
-        if any(configs.sweep(hydra, config, _job)):
-            raise _JobsFailedError
-    return 0
+        job = configs.current_job(configs.enter_run(config))
+        outcome = _perform(job)
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(errors="replace")
+        print(f"{outcome.text}\n\nWritten to {_shown(job.folder)}", flush=True)
+        return 0 if outcome.ok else 1
+    return _sweep(hydra, config)
 
 
-def _job(config: DictConfig) -> int:
-    """One job of a sweep; returns its exit status. A failure is told at once, and the jobs after it go on."""
-    from hydra.core.hydra_config import HydraConfig
+def _in_its_own_folder(overrides: list[str]) -> list[str]:
+    """Overrides of a sweep that name its folder: the same for the same sweep, so that it can go on."""
+    from simulator.sweeps import sweep_name
 
-    from simulator.configs import overrides_of
-
-    hydra = HydraConfig.get()
-    print(f"\n#{hydra.job.num}: {' '.join(overrides_of(hydra))}", flush=True)
-    try:
-        return _perform(config)
-    except Exception as error:
-        with contextlib.suppress(OSError):
-            Path(hydra.runtime.output_dir).rmdir()  # Hydra made it; it is empty
-        return _report(error)
+    if any(text.lstrip("+").startswith("hydra.sweep.dir=") for text in overrides):
+        return overrides
+    return [*overrides, f"hydra.sweep.dir=multirun/{sweep_name(overrides)}"]
 
 
-def _perform(config: DictConfig) -> int:
-    """Do what a composed config describes; returns the exit status."""
+def _sweep(hydra: Any, config: DictConfig) -> int:
+    """Run all points of a sweep that are not done yet, and write its table; returns the exit status."""
     from simulator import configs
-    from simulator.build import build, paths_in
-    from simulator.results import whole_folder
-    from simulator.task import Task
+    from simulator.folders import tidy, whole_files
+    from simulator.sweeps import read_points, write_sweep
 
-    job = configs.current_job(config)
-    if job.plugins and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    root = build(job.tree, plugins=job.plugins, choices=job.choices)
-    with paths_in(job.tree), _no_trace_of(job.folder), whole_folder(job.folder) as partial:
-        config_used = {**job.tree, "plugins": list(job.plugins)}
-        if isinstance(root, Task):
-            outcome = _execute(root, partial, config_used)
-        else:
-            outcome = _simulate(root, partial, config_used)
-    if hasattr(sys.stdout, "reconfigure"):
-        sys.stdout.reconfigure(errors="replace")
-    folder = job.folder.relative_to(Path.cwd()) if job.folder.is_relative_to(Path.cwd()) else job.folder
-    print(f"{outcome.text}\n\nWritten to {folder}", flush=True)
+    folder = Path(config.hydra.sweep.dir).absolute()
+    with _no_trace_of(folder):
+        tidy(folder)
+        try:
+            points = configs.sweep(hydra, config, _job)
+        except (KeyboardInterrupt, _Stopped):
+            print("finished points are kept: the same command goes on with the others", file=sys.stderr)
+            raise
+        with whole_files(folder) as partial:
+            outcome = write_sweep(read_points([folder], points), partial)
+    print(f"\n{outcome.text}\n\nWritten to {_shown(folder)}", flush=True)
     return 0 if outcome.ok else 1
 
 
-def _execute(task: Task, partial: Path, config: dict[str, Any]) -> Outcome:
+def _job(config: DictConfig) -> str:
+    """One point of a sweep; returns its key. A failure is told and recorded, and the other points go on."""
+    from hydra.core.hydra_config import HydraConfig
+
+    from simulator import configs, sweeps
+
+    hydra = HydraConfig.get()
+    overrides = configs.overrides_of(hydra)
+    folder = Path(hydra.sweep.dir).absolute()
+    label = f"#{hydra.job.num} {' '.join(overrides)}"
+    key = sweeps.point_key({"overrides": list(overrides)})
+    try:
+        job = configs.current_job(config)
+        key = sweeps.point_key(job.tree, job.plugins)
+        if sweeps.is_done(folder, key):
+            print(f"{label}: done before, skipped", flush=True)
+            return key
+        began = time.monotonic()
+        outcome = _perform(replace(job, folder=folder / key, overrides=overrides))
+        sweeps.is_done(folder, key)
+        print(f"{label}: {'done' if outcome.ok else 'done, not as it should be'} in {time.monotonic() - began:.1f} s",
+              flush=True)  # fmt: skip
+    except Exception as error:
+        if not sweeps.is_done(folder, key):  # the same sweep, started twice, may have done it meanwhile
+            print(label, end=": ", file=sys.stderr, flush=True)
+            _report(error)
+            sweeps.record_failure(folder, key, overrides, " ".join(str(error).split()))
+    return key
+
+
+def _perform(job: configs.Job) -> Outcome:
+    """Do what a composed config describes, and write its folder."""
+    from simulator.build import build, paths_in
+    from simulator.folders import whole_folder
+    from simulator.task import Task
+
+    if job.plugins and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    root = build(job.tree, plugins=job.plugins, choices=job.choices)
+    record = {"config": {**job.tree, "plugins": list(job.plugins)}, "overrides": list(job.overrides)}
+    with paths_in(job.tree), _no_trace_of(job.folder), whole_folder(job.folder) as partial:
+        return _execute(root, partial, record) if isinstance(root, Task) else _simulate(root, partial, record)
+
+
+def _shown(folder: Path) -> Path:
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
+
+
+def _execute(task: Task, partial: Path, record: dict[str, Any]) -> Outcome:
     from simulator.provenance import manifest, write_manifest
 
     with _Patience("steps") as progress:
         outcome = task.execute(partial, progress)
-    write_manifest(manifest(config.get("seed"), config, []), partial)
+    write_manifest({**manifest(record["config"].get("seed"), None, []), **record}, partial)
     return outcome
 
 
-def _simulate(experiment: Experiment, partial: Path, config: dict[str, Any]) -> Outcome:
+def _simulate(experiment: Experiment, partial: Path, record: dict[str, Any]) -> Outcome:
     from simulator.experiment import run
     from simulator.report import report
     from simulator.task import Outcome
 
     with _Patience("iterations") as progress:
-        result = run(experiment, progress=progress, config=config)
+        result = run(experiment, progress=progress)
+    result.manifest.update(record)
     result.write(partial)
     if experiment.plots:
         from simulator import plots
@@ -271,7 +325,7 @@ def _groups(extra: str | None) -> str:
     from simulator.configdir import config_dir
 
     folders = [config_dir(), *([Path(extra)] if extra else [])]
-    names = sorted({path.parent.name for folder in folders for path in folder.glob("*/*.yaml")})
+    names = sorted({path.parent.name for folder in folders for path in folder.glob("*/*.yaml")} - {"task"})
     lines = []
     for group in names:
         options = sorted({path.stem for folder in folders for path in folder.glob(f"{group}/*.yaml")})
@@ -303,8 +357,6 @@ def _signals() -> Iterator[None]:
 
 def _report(error: BaseException) -> int:
     """Say in one sentence on stderr what ended the run; returns the exit status."""
-    if isinstance(error, _JobsFailedError):
-        return 1
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on: keep the interpreter's last flush quiet
         return 1
@@ -324,7 +376,22 @@ def _report(error: BaseException) -> int:
     if isinstance(error, MemoryError):
         return _say("error: n and iterations must fit into memory; it ran out", 1)
     text = " ".join(f"{type(error).__name__}: {error}".split())
+    where = _foreign(error)
+    if where:
+        return _say(f"error in {where}: {text} (SIMULATOR_TRACEBACK=1 prints the traceback)", 1)
     return _say(f"internal error: {text}; please report it (SIMULATOR_TRACEBACK=1 prints the traceback)", 1)
+
+
+def _foreign(error: BaseException) -> str:
+    """File and line where an error arose, if it is code of the user's own that a config named."""
+    import traceback
+
+    ours = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "topologies")]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    last = frames[-1] if frames else None
+    if last is None or last.filename.startswith((*ours, sys.prefix, sys.base_prefix)):
+        return ""
+    return f"{last.filename}:{last.lineno}"
 
 
 def _say(sentence: str, status: int) -> int:

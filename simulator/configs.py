@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 CONFIG = "config"  # name of the primary config
+FAILED_TO_COMPOSE = "failed_to_compose"  # key under which a point of a sweep carries why it has no config
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,14 @@ class Job:
         choices: for each config group the option taken.
         plugins: the modules that the command line names.
         folder: output folder.
+        overrides: the command line's overrides.
     """
 
     tree: dict[str, Any]
     choices: dict[str, Any]
     plugins: tuple[str, ...]
     folder: Path
+    overrides: tuple[str, ...]
 
 
 def open_hydra(extra: str | None) -> Hydra:
@@ -79,12 +82,15 @@ def current_job(config: DictConfig) -> Job:
         InputError: for a missing value, an interpolation that cannot be resolved, or plugins named in a file.
     """
     hydra = HydraConfig.get()
-    plugins = _plugins(parse(overrides_of(hydra)))
+    if FAILED_TO_COMPOSE in config:
+        raise InputError(str(config[FAILED_TO_COMPOSE]))
+    overrides = overrides_of(hydra)
+    plugins = _plugins(parse(overrides))
     tree = _resolved(config)
     if tuple(tree.pop("plugins", None) or ()) != plugins:
         raise InputError("plugins must be named on the command line, as plugins=[my_module], not in a file")
     choices = {str(group): option for group, option in hydra.runtime.choices.items()}
-    return Job(tree, choices, plugins, Path(hydra.runtime.output_dir))
+    return Job(tree, choices, plugins, Path(hydra.runtime.output_dir), overrides)
 
 
 def show(config: DictConfig, what: str, package: str | None, resolve: bool) -> str:
@@ -134,20 +140,31 @@ def _without_hydra(config: DictConfig) -> DictConfig:
     return job
 
 
-def sweep(hydra: Hydra, config: DictConfig, job: Callable[[DictConfig], int]) -> list[int]:
-    """Run ``job`` on every combination that the command line asks for; returns what each returned."""
+def sweep(hydra: Hydra, config: DictConfig, job: Callable[[DictConfig], str]) -> list[str]:
+    """Run ``job`` on every combination that the command line asks for; returns what each returned.
+
+    Raises:
+        InputError: when there is no combination, or the launcher cannot work here.
+    """
     from hydra._internal.callbacks import Callbacks
     from hydra.core.plugins import Plugins
     from hydra.types import HydraContext
 
     context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks())
     sweeper = Plugins.instance().instantiate_sweeper(config=config, hydra_context=context, task_function=job)
-    batches = sweeper.sweep(arguments=list(overrides_of(config.hydra)))
-    return [done.return_value for batch in batches for done in batch]
+    try:
+        batches = sweeper.sweep(arguments=list(overrides_of(config.hydra)))
+    except (RuntimeError, OSError) as error:  # a launcher that is not at home: no Slurm, no Ray cluster
+        raise InputError(f"hydra/launcher cannot start: {' '.join(str(error).split())}") from error
+    results = [done.return_value for batch in batches for done in batch]
+    if not results:
+        given = " ".join(overrides_of(config.hydra))
+        raise InputError(f"the sweep must have at least one point; {given} has none")
+    return results
 
 
-def parse(overrides: Sequence[str]) -> list[Override]:
-    """Parsed overrides.
+def parse(overrides: Sequence[str], loader: ConfigLoaderImpl | None = None) -> list[Override]:
+    """Parsed overrides; ``loader`` knows what a glob may match.
 
     Raises:
         InputError: for one that cannot be parsed (with how to quote it), has no key, or is given twice.
@@ -159,6 +176,7 @@ def parse(overrides: Sequence[str]) -> list[Override]:
             override = parser.parse_override(text)
         except (OverrideParseException, HydraException, ValueError) as error:
             raise InputError(_unparsable(text)) from error
+        override.config_loader = loader
         key = f"{override.key_or_group}@{override.package}" if override.package else override.key_or_group
         if not key:
             raise InputError(f"override {text!r} must be KEY=VALUE; it has no key")
@@ -193,7 +211,7 @@ class Loader(ConfigLoaderImpl):
     def load_configuration(
         self, config_name: str | None, overrides: list[str], run_mode: RunMode, *args: Any, **more: Any
     ) -> DictConfig:
-        parsed = parse(overrides)
+        parsed = parse(overrides, self)
         self._check_choices(parsed, run_mode)
         try:
             config = super().load_configuration(config_name, overrides, run_mode, *args, **more)
@@ -205,6 +223,17 @@ class Loader(ConfigLoaderImpl):
             check_hydra_node(config.hydra)
         return config
 
+    def load_sweep_config(self, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
+        """The config of one point; a point that cannot be composed carries the reason, so that the others go on."""
+        try:
+            return super().load_sweep_config(master_config, sweep_overrides)
+        except InputError as error:
+            config = super().load_sweep_config(master_config, [])
+            with read_write(config), open_dict(config):
+                config.hydra.overrides.task = list(sweep_overrides)
+                config[FAILED_TO_COMPOSE] = str(error)
+            return config
+
     def _check_choices(self, overrides: Sequence[Override], run_mode: RunMode) -> None:
         for override in overrides:
             if override.is_sweep_override() and run_mode is RunMode.RUN:
@@ -214,8 +243,12 @@ class Loader(ConfigLoaderImpl):
                     f"value, '{key}=\"{value}\"'"
                 )
             group = override.key_or_group
+            if override.is_sweep_override() and not list(override.sweep_string_iterator()):
+                what = f"; known are {', '.join(known)}" if (known := self.get_group_options(group)) else ""
+                raise InputError(f"{override.input_line} must have at least one value to sweep over{what}")
             if not override.is_delete() and not override.package and self.repository.group_exists(group):
-                for option in override.sweep_string_iterator() if override.is_sweep_override() else [override.value()]:
+                options = override.sweep_string_iterator() if override.is_sweep_override() else [override.value()]
+                for option in options:
                     self._check_option(group, option)
 
     def _check_option(self, group: str, option: Any) -> None:

@@ -96,7 +96,7 @@ class Experiment:
     @cached_property
     def notes(self) -> list[str]:
         """What a reader of the results must know."""
-        return [note for note in [self.topology.note(self.n)] if note]
+        return [note for note in (self.topology.note(self.n), self.compute.note) if note]
 
 
 def run(experiment: Experiment, *, progress: Progress | None = None, config: Any = None) -> Result:

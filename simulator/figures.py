@@ -174,7 +174,8 @@ def subtitle(result: Result) -> str:
     ranks = f"{row['n']} ranks" if row["n"] > 1 else "1 rank"
     shape = "" if row["shape"] == str(row["n"]) else f" {row['shape']}"
     name, topology, law = (_short(row[key]) for key in ("experiment", "topology", "law"))
-    return _short(f"{name}: {ranks}, {topology}{shape}, {law} compute times", 66)
+    strong = ", strong scaling" if row["scaling"] == "strong" else ""
+    return _short(f"{name}: {ranks}, {topology}{shape}, {law} compute times{strong}", 66)
 
 
 def iteration_label(result: Result) -> str:

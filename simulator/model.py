@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from simulator.checks import InputError, number
 from simulator.laws import IndependentLaw, Law
@@ -87,7 +88,7 @@ def predict(program: Program, costs: Sequence[Cost | None]) -> Prediction:
     if len(groups) > 1 and sizes != {program.n}:
         return Prediction(None, None, f"collectives synchronise {len(groups)} different groups")
     waits: list[float] = []
-    total = 0.0
+    times: list[float] = []
     block: Law | None = None
     known: dict[int, tuple[float, float]] = {}
     size = sizes.pop() if sizes else program.n
@@ -106,13 +107,13 @@ def predict(program: Program, costs: Sequence[Cost | None]) -> Prediction:
                     known[id(block)] = block.expected_max(size), block.wait(size)
                 except InputError as error:
                     return Prediction(None, None, str(error))
-            total += known[id(block)][0]
+            times.append(known[id(block)][0])
         else:
             assert cost is not None
             waits.append(known[id(block)][1] if block is not None else 0.0)
-            total += cost.time
+            times.append(cost.time)
             block = None
-    wait = sum(waits) / len(waits) if waits else 0.0
+    wait = fsum(waits) / len(waits) if waits else 0.0
     if size != program.n:
         return Prediction(wait, None, f"the iteration ends with the slowest of {program.n // size} groups")
-    return Prediction(wait, total)
+    return Prediction(wait, fsum(times))

@@ -24,6 +24,7 @@ class Panel:
         title: above the panel, where there are several.
         styles: what each style of a curve means, for the legend.
         marks: labelled upright lines: x -> label.
+        levels: labelled lying lines: y -> label.
         base: where the bars of a tornado begin.
     """
 
@@ -36,15 +37,21 @@ class Panel:
     title: str = ""
     styles: dict[str, str] | None = None
     marks: dict[float, str] | None = None
+    levels: dict[float, str] | None = None
     base: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A figure: ``name`` of its files, ``title`` (the finding), ``subtitle`` (what was computed), panels in rows."""
+    """A figure: ``name`` of its files, ``title`` (the finding), ``subtitle`` (what was computed), panels in rows.
+
+    A title is broken into lines as the figure's width asks. With ``shared`` all panels have the same axes. A legend
+    that is the same in all panels is drawn once, below them.
+    """
 
     name: str
     title: str
     subtitle: str
     panels: Sequence[Panel]
     columns: int = 1
+    shared: bool = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
 import json
 import platform
 import resource
@@ -54,6 +56,19 @@ def commit() -> str | None:
         return subprocess.run(git, capture_output=True, text=True, timeout=5, check=True).stdout.strip() or None
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def code_version(modules: Sequence[str] = ()) -> str:
+    """A hash of the source of this package, of the topologies, and of the user's own ``modules``."""
+    root = Path(__file__).resolve().parent
+    files = [*root.rglob("*.py"), *(root.parent / "topologies").rglob("*.py")]
+    found = [importlib.util.find_spec(name) for name in modules]
+    files += [Path(spec.origin) for spec in found if spec is not None and spec.origin]
+    digest = hashlib.sha256()
+    for path in sorted(files):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    digest.update(" ".join(f"{name}={_version(name)}" for name in PACKAGES[1:3]).encode())
+    return digest.hexdigest()
 
 
 def cpu_features() -> list[str]:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import tempfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import fsum, nan, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simulator import model
-from simulator.checks import InputError
 from simulator.laws.base import Array
 from simulator.measure import Measured, barriers
 from simulator.program import Collective
@@ -29,6 +23,7 @@ if TYPE_CHECKING:
     from simulator.experiment import Experiment
 
 MOST_ROWS = 1_000_000  # above this, collectives.parquet has one row per collective
+MOST_COUNTS = 100_000_000  # collectives x ranks above which it does not say who the straggler is
 
 GLOSSARY = {
     "experiment": "name of the experiment",
@@ -37,13 +32,17 @@ GLOSSARY = {
     "n": "ranks in the scale-up domain (collectives: in the group)",
     "law": "law of the compute-block times",
     "parent": "construction that turns fitted block maxima into per-rank times",
+    "block_mean": "mean of the law before strong scaling, s",
+    "block_cv": "coefficient of variation of the law: standard deviation / mean",
+    "scaling": "weak (block time constant in n) or strong (divided by n / reference_ranks)",
+    "machine": "machine whose link was taken",
     "engine": "engine that ran the simulation",
     "seed": "seed of the random streams",
     "iterations": "simulated iterations",
     "collectives": "collectives per iteration",
     "bytes": "size of each collective, nccl-tests convention (mean over collectives)",
     "alpha": "latency of one round, s",
-    "bandwidth": "bandwidth of one rank into the collective, bytes/s per direction",
+    "bandwidth": "bandwidth of one rank into the collective (on a torus: of each link), bytes/s per direction",
     "iteration_time": "time of one iteration, s",
     "iteration_time_se": "its standard error over iterations, s",
     "compute": "compute time of one iteration, mean over ranks, s",
@@ -64,6 +63,20 @@ GLOSSARY = {
     "bandwidth_optimal_hockney_e01": "B* at elasticity -0.1 without a tax, bytes/s",
     "bandwidth_reduction": "1 - bandwidth_optimal / bandwidth_optimal_hockney",
     "status": "ok, or failed in a sweep's table",
+    "error": "why a point of a sweep failed",
+    "point": "folder of a point of a sweep",
+    "iteration": "number of the iteration",
+    "collective": "name of the collective",
+    "instance": "which of the groups along the mesh axis",
+    "group": "axis of the rank mesh that the group lies along",
+    "kind": "what the collective does",
+    "start": "when the last rank of the group was ready, s from the start of the iteration",
+    "end": "when the collective ended, s from the start of the iteration",
+    "straggler": "the rank that was ready last",
+    "straggler_repeat_rate": "share of iterations and groups in which that rank was the last",
+    "rank": "rank",
+    "ready": "when the rank was ready, s from the start of the iteration",
+    "wait": "start - ready: the tax of the rank, s",
 }
 
 
@@ -89,7 +102,7 @@ class Result:
 
     def write(self, folder: Path) -> None:
         """Write the tables and the manifest into an existing folder."""
-        self.summary.to_csv(folder / "summary.csv", index=False, lineterminator="\n")
+        write_csv(self.summary, folder / "summary.csv")
         self.iterations.to_parquet(folder / "iterations.parquet", index=False)
         self.collectives.to_parquet(folder / "collectives.parquet", index=False)
         write_manifest(self.manifest, folder)
@@ -114,7 +127,8 @@ class Tables:
         self._chunks: list[Measured] = []
         self._iterations: list[tuple[Array, ...]] = []
         self._sums = np.zeros((5, len(self._barriers)))
-        self._stragglers: Counter[tuple[int, int]] = Counter()
+        shape = (len(program.collectives), experiment.n)
+        self._stragglers = np.zeros((0, 0) if self._whole or shape[0] * shape[1] > MOST_COUNTS else shape, np.int32)
         self._barrier_waits: Array = np.zeros(0)
 
     def add(self, chunk: Measured) -> None:
@@ -128,7 +142,8 @@ class Tables:
         values = np.stack([chunk.wait_mean, chunk.wait_median, chunk.wait_fastest, chunk.start, chunk.end])
         for i in range(values.shape[1]):  # one iteration after another: the same sum for any chunk size
             self._sums += values[:, i]
-            self._stragglers.update(zip(self._index.tolist(), chunk.straggler[i].tolist(), strict=True))
+            if self._stragglers.size:
+                self._stragglers[self._index, chunk.straggler[i]] += 1  # a rank is in one group of a collective
 
     def result(self, manifest: dict[str, Any]) -> Result:
         """The finished tables."""
@@ -177,12 +192,9 @@ class Tables:
         rows = np.bincount(self._index) * float(self._experiment.iterations)
         for name, sums in zip(measures, self._sums, strict=True):
             about[name] = np.bincount(self._index, weights=sums) / rows
-        top: dict[int, tuple[int, int]] = {}
-        for (collective, rank), times in sorted(self._stragglers.items()):
-            if times > top.get(collective, (-1, 0))[1]:
-                top[collective] = rank, times
-        about["straggler"] = np.array([top[k][0] for k in range(len(about))], dtype=np.int32)
-        about["straggler_repeat_rate"] = [top[k][1] for k in range(len(about))] / rows
+        if self._stragglers.size:
+            about["straggler"] = self._stragglers.argmax(axis=1).astype(np.int32)
+            about["straggler_repeat_rate"] = self._stragglers.max(axis=1) / rows
         return about
 
     def _summary(self, iterations: pd.DataFrame, prediction: model.Prediction, notes: list[str]) -> dict[str, Any]:
@@ -190,7 +202,7 @@ class Tables:
         program, topology = experiment.program, experiment.topology
         used = [self._costs[i] for i in program.collectives]
         latency, transfer, volume = (
-            sum(getattr(cost, what) for cost in used) / max(1, len(used)) for what in ("latency", "transfer", "volume")
+            fsum(getattr(cost, what) for cost in used) / max(1, len(used)) for what in ("latency", "transfer", "volume")
         )
         sizes = [op.nbytes for op in program.operations if isinstance(op, Collective)]
         means = {name: float(iterations[name].mean()) for name in iterations.columns[1:]}
@@ -212,11 +224,15 @@ class Tables:
             "n": experiment.n,
             "law": experiment.compute.name,
             "parent": getattr(experiment.compute, "parent", None),
+            "block_mean": experiment.compute.mean,
+            "block_cv": getattr(experiment.compute, "cv", None),
+            "scaling": getattr(experiment.workload, "scaling", None),
+            "machine": experiment.machine.name if experiment.machine is not None else None,
             "engine": experiment.engine.name,
             "seed": experiment.seed,
             "iterations": experiment.iterations,
             "collectives": len(used),
-            "bytes": sum(sizes) / max(1, len(sizes)),
+            "bytes": fsum(sizes) / max(1, len(sizes)),
             "alpha": topology.alpha,
             "bandwidth": topology.bandwidth,
             "iteration_time": means["iteration_time"],
@@ -240,7 +256,10 @@ class Tables:
             "bandwidth_reduction": model.reduction(wait, latency) if fixed and volume > 0 else None,
             "status": "ok",
         }
-        return {name: nan if value is None and name not in ("parent",) else value for name, value in row.items()}
+        return {
+            name: nan if value is None and name not in ("parent", "scaling", "machine") else value
+            for name, value in row.items()
+        }
 
 
 def standard_error(values: Array) -> float:
@@ -252,33 +271,6 @@ def standard_error(values: Array) -> float:
     return float(np.std(values, ddof=1)) / sqrt(len(values)) if len(values) > 1 else nan
 
 
-@contextlib.contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder that appears whole or not at all: written under a temporary name beside it, and renamed when done.
-
-    An empty folder of that name may exist already (Hydra leaves one); anything else is never overwritten.
-
-    Raises:
-        InputError: when the folder cannot be written, is full, or holds files.
-    """
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if folder.exists() and any(folder.iterdir()):
-            raise InputError(f"output folder {folder} already holds files; name another one with hydra.run.dir=FOLDER")
-        partial = Path(tempfile.mkdtemp(prefix=f".{folder.name[:100]}.partial-", dir=folder.parent))
-        try:
-            yield partial
-            partial.chmod(0o777 & ~_umask())
-            os.replace(partial, folder)
-        finally:
-            if partial.exists():
-                shutil.rmtree(partial, ignore_errors=True)
-    except OSError as error:
-        reason = "a file is in the way" if isinstance(error, FileExistsError) else error.strerror or error
-        raise InputError(f"output folder {folder} cannot be written: {reason}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def write_csv(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV: UTF-8, one line end everywhere, every digit of every number."""
+    table.to_csv(path, index=False, lineterminator="\n")

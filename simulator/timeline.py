@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def write(experiment: Experiment, folder: Path) -> None:
     """Write ``timeline.json`` into ``folder``: the first iterations of the first ranks, in Chrome-trace format.
 
-    A process is a rank and a thread a stream. Iterations follow each other in time. As in a profiler trace, a
+    A process is a rank and a thread a stream, both counted from 1, since viewers give 0 a meaning of its own.
+    Iterations follow each other in time. As in a profiler trace, a
     collective is one kernel from the rank's arrival to the end; nested in it are its wait and its transfer. ``ts``
     and ``dur`` are microseconds on a grid of nanoseconds, the resolution of the viewers, with ``dur`` the difference
     of two points of the grid: slices that touch or nest do so exactly. ``wait_us`` is the wait unrounded.
@@ -66,12 +67,12 @@ def _metadata(experiment: Experiment) -> list[dict[str, Any]]:
         "labels": labels, "ranks": ranks, "of_ranks": experiment.n,
         "iterations": iterations, "of_iterations": experiment.iterations,
     }  # fmt: skip
-    events: list[dict[str, Any]] = [{"ph": "M", "name": "process_labels", "pid": 0, "args": included}]
+    events: list[dict[str, Any]] = [{"ph": "M", "name": "process_labels", "pid": 1, "args": included}]
     for rank in range(ranks):
-        events.append({"ph": "M", "name": "process_name", "pid": rank, "args": {"name": f"rank {rank}"}})
-        events.append({"ph": "M", "name": "process_sort_index", "pid": rank, "args": {"sort_index": rank}})
+        events.append({"ph": "M", "name": "process_name", "pid": rank + 1, "args": {"name": f"rank {rank}"}})
+        events.append({"ph": "M", "name": "process_sort_index", "pid": rank + 1, "args": {"sort_index": rank}})
         events += [
-            {"ph": "M", "name": "thread_name", "pid": rank, "tid": thread, "args": {"name": stream}}
+            {"ph": "M", "name": "thread_name", "pid": rank + 1, "tid": thread + 1, "args": {"name": stream}}
             for thread, stream in enumerate(experiment.program.streams)
         ]
     return events
@@ -103,7 +104,7 @@ def _compute_slices(experiment: Experiment, record: Record, iteration: int, orig
     args = _json({"operation": operation.name, "iteration": iteration})
     starts, ends = _grid(record.start, origin, ranks), _grid(record.end, origin, ranks)
     return [
-        f'{head},"pid":{rank},{_span(start, end)},"args":{args}}}'
+        f'{head},"pid":{rank + 1},{_span(start, end)},"args":{args}}}'
         for rank, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
 
@@ -127,17 +128,17 @@ def _collective_slices(experiment: Experiment, record: Record, iteration: int, o
     points = [_grid(times, origin, ranks) for times in (record.ready, record.start, record.end)]
     slices = []
     for rank, (ready, start, end, waited) in enumerate(zip(*points, waits.tolist(), strict=True)):
-        slices.append(f'{kernel},"pid":{rank},{_span(ready, end)},"args":{args},"wait_us":{waited!r}}}}}')
+        slices.append(f'{kernel},"pid":{rank + 1},{_span(ready, end)},"args":{args},"wait_us":{waited!r}}}}}')
         if start > ready:
-            slices.append(f'{wait},"pid":{rank},{_span(ready, start)}}}')
+            slices.append(f'{wait},"pid":{rank + 1},{_span(ready, start)}}}')
         if end > start:
-            slices.append(f'{transfer},"pid":{rank},{_span(start, end)}}}')
+            slices.append(f'{transfer},"pid":{rank + 1},{_span(start, end)}}}')
     return slices
 
 
 def _head(name: str, category: str, thread: int) -> str:
     """The beginning of a slice's JSON, without its closing brace."""
-    return _json({"ph": "X", "name": name, "cat": category, "tid": thread})[:-1]
+    return _json({"ph": "X", "name": name, "cat": category, "tid": thread + 1})[:-1]
 
 
 def _thread(experiment: Experiment, record: Record) -> int:

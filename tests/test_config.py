@@ -25,7 +25,11 @@ def compose(*overrides: str, extra: Path | None = None) -> configs.Job:
     return configs.current_job(configs.enter_run(config))
 
 
+MUST_BE_GIVEN = {"collect": ["folders=[somewhere]"]}  # keys without a default
+
+
 def experiment(*overrides: str, extra: Path | None = None) -> Experiment:
+    overrides += tuple(more for name, given in MUST_BE_GIVEN.items() if f"={name}" in overrides[0] for more in given)
     job = compose(*overrides, extra=extra)
     return build(job.tree, plugins=job.plugins, choices=job.choices)
 

@@ -367,5 +367,5 @@ def test_bad_tables_are_refused(tmp_path, case):
 
 
 def test_a_table_that_is_not_there_names_the_known_ones():
-    with pytest.raises(InputError, match=r"table must be a CSV file or one of stragglar.*got 'nope.csv'"):
+    with pytest.raises(InputError, match=r"table must be an existing CSV file or one of stragglar.*'nope.csv' is none"):
         empirical(table="nope.csv", columns=["time"])

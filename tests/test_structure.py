@@ -13,8 +13,9 @@ MODULES = sorted((ROOT / "simulator").rglob("*.py")) + sorted((ROOT / "topologie
 # Each layer may import those before it.
 LAYERS = [
     {"checks", "configdir", "task", "pictures"},
+    {"folders"},
     {"laws", "collectives"},
-    {"program", "topology"},
+    {"fit", "program", "topology"},
     {"workloads", "engine"},
     {"engine_vector", "engine_events", "measure", "model"},
     {"provenance"},
@@ -22,7 +23,7 @@ LAYERS = [
     {"experiment"},
     {"figures", "timeline", "build"},
     {"plots", "report", "yaml_files"},
-    {"studies"},
+    {"studies", "sweeps"},
     {"configs"},
     {"app"},
     {"__main__"},

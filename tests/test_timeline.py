@@ -68,7 +68,7 @@ def test_kernels_hold_the_engine_s_waits(tmp_path: Path, experiment: Experiment)
     seen = defaultdict(dict)
     for event in slices(replace(experiment, timeline_ranks=5), tmp_path):
         if event["name"].startswith("ncclDevKernel_"):
-            seen[event["args"]["iteration"], event["args"]["operation"]][event["pid"]] = event["args"]["wait_us"]
+            seen[event["args"]["iteration"], event["args"]["operation"]][event["pid"] - 1] = event["args"]["wait_us"]
     assert seen.keys() == expected.keys()
     for key, waits in expected.items():
         assert seen[key] == dict(enumerate((waits[:5] * 1e6).tolist()))
@@ -134,12 +134,12 @@ def test_computes_keep_their_names_and_times(tmp_path: Path) -> None:
 def test_streams_are_threads_and_ranks_processes(tmp_path: Path) -> None:
     shown = events(replace(OVERLAP, timeline_ranks=3, timeline_iterations=99), tmp_path)
     named = {(e["pid"], e.get("tid")): e["args"]["name"] for e in shown if e["name"] in ("process_name", "thread_name")}
-    assert {named[rank, None] for rank in range(3)} == {"rank 0", "rank 1", "rank 2"}
+    assert {named[rank + 1, None] for rank in range(3)} == {"rank 0", "rank 1", "rank 2"}
     for event in shown:
         if event["ph"] == "X":
             on = "main" if event["name"].startswith(("forward", "backward")) else "communication"
             assert named[event["pid"], event["tid"]] == on
-    assert {e["pid"] for e in shown} == {0, 1, 2}
+    assert {e["pid"] for e in shown} == {1, 2, 3}
     assert {e["args"]["iteration"] for e in shown if "iteration" in e.get("args", {})} == set(range(5))
 
 

@@ -44,7 +44,7 @@ class Torus3D(Topology):
         return "x".join(map(str, self.sides(n)))
 
     def links(self, n: int) -> int:
-        return 2 * sum(side > 1 for side in self.sides(n))
+        return sum(min(2, side - 1) for side in self.sides(n))  # a side of 2 has one neighbour
 
     def note(self, n: int) -> str:
         if n > 3 and self.dims is None and self.sides(n)[1] == 1:

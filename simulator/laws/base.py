@@ -54,6 +54,11 @@ class Law(ABC):
         """Name in tables and titles."""
         return type(self).__name__.lower()
 
+    @property
+    def note(self) -> str:
+        """What a reader of results must know of where the law is from, or an empty string."""
+        return ""
+
     @abstractmethod
     def transform(self, x: Array) -> None:
         """Turn base variates into times, in place. Shape (..., n); each entry (or block of ranks) on its own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -51,7 +51,7 @@ def empirical(
     path = next((p for p in (Path(table), DATA / str(table)) if p.is_file()), None)
     if path is None:
         known = sorted(p.name for p in DATA.glob("*.csv"))
-        raise InputError(f"table must be a CSV file or one of {', '.join(known)}; got {str(table)!r}")
+        raise InputError(f"table must be an existing CSV file or one of {', '.join(known)}; {str(table)!r} is none")
     try:
         frame = pd.read_csv(path, comment="#")
     except (OSError, ValueError) as error:  # pandas' parser errors are ValueErrors
@@ -71,9 +71,11 @@ def empirical(
             f"table {path.name} must give every {rank} of every {step} a time of at least 0 after skip = {skip}; "
             f"got {times.shape[0]} steps with {int((~(times >= 0)).sum())} missing or bad values"
         )
+    left_out = f"; the first {skip} left out (compute.skip)" if skip else ""
+    origin = f"compute: {times.shape[0]} steps of {times.shape[1]} ranks from {path.name}{left_out}"
     if resample == "values":
-        return Empirical(values=times.ravel())
-    return EmpiricalBlocks(steps=times)
+        return Empirical(values=times.ravel(), origin=origin)
+    return EmpiricalBlocks(steps=times, origin=origin)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,10 +84,15 @@ class Empirical(IndependentLaw):
 
     values: Array = field(repr=False)
     factor: float = 1.0
+    origin: str = ""
 
     @property
     def name(self) -> str:
         return "empirical"
+
+    @property
+    def note(self) -> str:
+        return self.origin
 
     @cached_property
     def sorted(self) -> Array:
@@ -101,7 +108,7 @@ class Empirical(IndependentLaw):
         return float(np.var(self.sorted))
 
     def scaled(self, factor: float) -> Empirical:
-        return Empirical(values=self.values, factor=self.factor * factor)
+        return replace(self, factor=self.factor * factor)
 
     def quantile(self, t: ArrayLike) -> Array:
         size = self.sorted.size
@@ -133,6 +140,7 @@ class EmpiricalBlocks(Law):
 
     steps: Array = field(repr=False)
     factor: float = 1.0
+    origin: str = ""
     noise: ClassVar[Noise] = "uniform"
 
     @property
@@ -140,11 +148,15 @@ class EmpiricalBlocks(Law):
         return "empirical"
 
     @property
+    def note(self) -> str:
+        return self.origin
+
+    @property
     def mean(self) -> float:  # type: ignore[override]
         return float(np.mean(self.steps)) * self.factor
 
     def scaled(self, factor: float) -> EmpiricalBlocks:
-        return EmpiricalBlocks(steps=self.steps, factor=self.factor * factor)
+        return replace(self, factor=self.factor * factor)
 
     def check_ranks(self, n: int) -> None:
         ranks = self.steps.shape[1]

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from math import inf, isfinite, nan
+from math import hypot, inf, isfinite, nan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simulator.checks import InputError, count, number
 from simulator.experiment import Experiment, run
-from simulator.laws import Law
-from simulator.model import predict
+from simulator.laws import BlockMaxima, Law
 from simulator.pictures import Picture
+from simulator.program import Collective, Compute, Program
 from simulator.task import Outcome, Progress, Task
-from simulator.topology import Machine
+from simulator.topology import Cost, Machine, Topology
+from simulator.workloads import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
+NAMES = {  # of the topologies of conf/topology, for people
+    "torus3d": "3D torus of whole sides", "torus3d_fractional": "3D torus of fractional sides", "nvswitch": "NVSwitch",
+}  # fmt: skip
+Named = TypeVar("Named")
 MOST_ITERATIONS = 5120  # where a law's tail is so heavy that the error stays large, say so instead of going on
 
 
@@ -109,6 +115,10 @@ class Study(Task):
         number("relative_error", self.relative_error, above=0)
         count("seed", self.seed, least=0)
 
+    def job(self, **settings: Any) -> Experiment:
+        """A simulation with the study's seed and the iterations it begins with."""
+        return Experiment(iterations=self.iterations, seed=self.seed, plots=False, **settings)
+
     @abstractmethod
     def find(self, progress: Progress | None = None) -> Findings:
         """Compute tables, claims and pictures."""
@@ -137,11 +147,12 @@ def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
 
 def claims_text(claims: Sequence[Claim]) -> str:
     """The claims as a table of plain text, at most 100 columns wide."""
-    lines = [f"{'claim':<50}{'reported':>10}{'formula':>10}{'simulated':>11}{'±':>7}  within"]
+    lines = [f"{'claim':<48}{'reported':>10}{'formula':>10}{'simulated':>11}{'±':>9}  within"]
     for claim in claims:
-        values = [_short(v) for v in (claim.reported, claim.closed_form, claim.simulated, claim.error)]
+        values = [_short(v) for v in (claim.reported, claim.closed_form, claim.simulated)]
+        values.append(f"{claim.error:.2g}" if isfinite(claim.error) else "-")
         text = f"{claim.text}, {claim.unit}" if claim.unit else claim.text
-        lines.append(f"{text:<50}{values[0]:>10}{values[1]:>10}{values[2]:>11}{values[3]:>7}  {claim.verdict}")
+        lines.append(f"{text:<48}{values[0]:>10}{values[1]:>10}{values[2]:>11}{values[3]:>9}  {claim.verdict}")
         if claim.note:
             lines.append(f"    {claim.note}")
     return "\n".join(lines)
@@ -153,39 +164,168 @@ def _short(value: float) -> str:
 
 @dataclass(frozen=True)
 class Tax:
-    """A synchronization tax, seconds: by closed form, and as simulated with its standard error."""
+    """A synchronization tax, seconds: by closed form, and as simulated with its standard error.
+
+    Attributes:
+        closed_form: the law's own E[max of n] - mean; NaN where there is none.
+        fitted: tau(n) of the paper, where a law of block maxima is extrapolated from m to n ranks; the closed form
+            elsewhere.
+        simulated: mean over ranks, barriers and iterations.
+        error: standard error of ``simulated``.
+        barriers: how many barriers were simulated.
+    """
 
     closed_form: float
+    fitted: float
     simulated: float
     error: float
     barriers: int
 
 
-def simulate_tax(job: Experiment, relative_error: float) -> Tax:
-    """Simulate a bulk-synchronous job until the standard error of its mean wait is small enough.
+def simulate(job: Experiment, relative_error: float) -> dict[str, Any]:
+    """Simulate a job until the standard error of its mean wait is small enough; its row of summary.csv.
 
     Iterations are doubled from the job's own number until the error is below ``relative_error`` times the wait, up to
     ``MOST_ITERATIONS``. The numbers depend on the job's seed alone.
     """
-    predicted = predict(job.program, job.costs).wait
     while True:
-        row = run(job).summary.iloc[0]
-        wait, error = float(row["wait_mean"]), float(row["wait_mean_se"])
-        if error <= relative_error * wait or wait == 0 or job.iterations * 2 > MOST_ITERATIONS:
-            return Tax(nan if predicted is None else predicted, wait, error, job.iterations * int(row["collectives"]))
+        row = dict(run(job).summary.iloc[0])
+        wait = row["wait_mean"]
+        if row["wait_mean_se"] <= relative_error * wait or wait == 0 or job.iterations * 2 > MOST_ITERATIONS:
+            return row
         job = replace(job, iterations=2 * job.iterations)
 
 
-def check_sizes(field_name: str, sizes: Sequence[int]) -> None:
-    """Refuse an empty list of domain sizes, or one with something that is no size."""
+def simulate_tax(job: Experiment, relative_error: float) -> Tax:
+    """The tax of a bulk-synchronous job, simulated until its standard error is below ``relative_error`` times it."""
+    row = simulate(job, relative_error)
+    return Tax(
+        closed_form=float(row["wait_model"]),
+        fitted=_fitted_tax(job.program, float(row["wait_model"])),
+        simulated=float(row["wait_mean"]),
+        error=float(row["wait_mean_se"]),
+        barriers=int(row["iterations"] * row["collectives"]),
+    )
+
+
+def simulate_taxes(jobs: Sequence[Experiment], relative_error: float, progress: Progress | None = None) -> list[Tax]:
+    """``simulate_tax`` of each job; ``progress`` is told of every one."""
+    return [simulate_tax(job, relative_error) for job in watched(jobs, progress)]
+
+
+def watched(jobs: Sequence[Experiment], progress: Progress | None) -> Iterator[Experiment]:
+    """The jobs one after another, with word to ``progress`` before each."""
+    for done, job in enumerate(jobs):
+        if progress is not None:
+            progress(done, len(jobs))
+        yield job
+
+
+def _fitted_tax(program: Program, otherwise: float) -> float:
+    laws = [op.law for op in program.operations if isinstance(op, Compute)]
+    first = laws[0] if laws else None
+    if isinstance(first, BlockMaxima) and program.n >= first.m and all(law is first for law in laws):
+        return first.gev_tax(program.n)
+    return otherwise
+
+
+def pretty(name: str) -> str:
+    """The name of a topology in pictures and sentences."""
+    return NAMES.get(name, name)
+
+
+def carry(figure: Callable[..., float], *taxes: Tax) -> tuple[float, float]:
+    """A figure computed from simulated taxes, and the standard error that it takes over from them.
+
+    Delta method: the figure's change over one standard error to both sides of each tax, halved; errors of several
+    taxes as of independent ones.
+
+    >>> value, error = carry(lambda tau: 1 / tau, Tax(2.0, 2.0, 2.0, 0.002, 100))
+    >>> print(value, round(error, 6))
+    0.5 0.0005
+    """
+    waits = [tax.simulated for tax in taxes]
+
+    def moved(i: int, by: float) -> float:
+        return figure(*waits[:i], waits[i] + by, *waits[i + 1 :])
+
+    errors = [(moved(i, tax.error) - moved(i, -tax.error)) / 2 for i, tax in enumerate(taxes)]
+    return figure(*waits), hypot(*errors)
+
+
+def mean_cost(job: Experiment) -> Cost:
+    """Cost of a job's collective on its topology: the mean, where they differ."""
+    costs = [cost for cost in job.costs if cost is not None]
+    latency, transfer, volume = (
+        sum(getattr(cost, what) for cost in costs) / len(costs) for what in ("latency", "transfer", "volume")
+    )
+    return Cost(costs[0].algorithm, latency, transfer, volume)
+
+
+def check_sizes(field_name: str, sizes: Sequence[int], least: int = 1) -> None:
+    """Refuse an empty list of domain sizes, one with something that is no size, and one that names a size twice."""
     if not isinstance(sizes, list | tuple) or not sizes:
         raise InputError(f"{field_name} must be a list of at least one domain size; got {sizes!r}")
     for n in sizes:
-        count(field_name, n)
+        count(field_name, n, least=least)
+    if len(set(sizes)) < len(sizes):
+        raise InputError(f"{field_name} must name each domain size once; got {list(sizes)}")
 
 
-def check_laws(laws: dict[str, Law], sizes: Sequence[int]) -> None:
-    """Refuse laws that cannot be drawn at some size."""
-    for law in laws.values():
+def under(field_name: str, named: Mapping[str, Named]) -> dict[str, Named]:
+    """The entries of a field by their full names, ``topologies.ring``; refuses a field without any."""
+    if not named:
+        raise InputError(f"{field_name} must have at least one entry; got none")
+    return {f"{field_name}.{name}": entry for name, entry in named.items()}
+
+
+def check_laws(laws: Mapping[str, Law], sizes: Sequence[int]) -> None:
+    """Refuse laws that cannot be drawn at some size; each is named by its field."""
+    for name, law in laws.items():
         for n in sizes:
-            law.check_ranks(n)
+            with _at(f"sizes must suit {name}"):
+                law.check_ranks(n)
+
+
+def check_points(
+    sizes: Sequence[int], compute: Law, topologies: Mapping[str, Topology], workloads: Mapping[str, Workload], *,
+    least: int = 1,
+) -> None:  # fmt: skip
+    """Refuse what cannot be run at some size, and workloads whose waits depend on how long collectives take.
+
+    Topologies and workloads are named by their fields.
+    """
+    check_sizes("sizes", sizes, least)
+    check_laws({"compute": compute}, sizes)
+    check_topologies(topologies, sizes)
+    for name, workload in workloads.items():
+        for n in sizes:
+            check_synchronous(name, workload, compute, n)
+
+
+def check_topologies(topologies: Mapping[str, Topology], sizes: Sequence[int]) -> None:
+    """Refuse topologies that cannot wire some size; each is named by its field."""
+    for name, topology in topologies.items():
+        for n in sizes:
+            with _at(f"sizes must suit {name}"):
+                topology.check(n)
+
+
+def check_synchronous(field_name: str, workload: Workload, law: Law, n: int) -> None:
+    """Refuse a workload of which a wait depends on how long collectives take."""
+    program = workload.program(n, law)
+    groups = [op.group for op in program.operations if isinstance(op, Collective)]
+    if len(program.streams) > 1 or not groups or any(program.blocks(group)[1] != n for group in groups):
+        raise InputError(
+            f"{field_name} must be bulk-synchronous (one stream, and collectives of all ranks), so that no wait "
+            f"depends on the topology"
+        )
+
+
+@contextmanager
+def _at(what: str) -> Iterator[None]:
+    """Say first of an InputError which field of the study it is about."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from error

@@ -1,0 +1,84 @@
+"""Folders that appear whole or not at all, and what killed processes leave of them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from simulator.checks import InputError
+
+_HOST = "".join(c if c.isalnum() else "_" for c in socket.gethostname())
+_COUNT = itertools.count()
+
+
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder that appears whole or not at all: written under a temporary name beside it, and renamed when done.
+
+    An empty folder of that name may exist already; anything else is never overwritten.
+
+    Raises:
+        InputError: when the folder cannot be written, is full, or holds files.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(f"output folder {folder} already holds files; name another one with hydra.run.dir=FOLDER")
+        partial = folder.parent / partial_name(folder.name)
+        partial.mkdir()
+        try:
+            yield partial
+            os.replace(partial, folder)
+        finally:
+            if partial.exists():
+                shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        reason = "a file is in the way" if isinstance(error, FileExistsError) else error.strerror or error
+        raise InputError(f"output folder {folder} cannot be written: {reason}") from error
+
+
+@contextlib.contextmanager
+def whole_files(folder: Path) -> Iterator[Path]:
+    """Files that replace those of the same name in an existing folder, each whole, once all of them are written."""
+    partial = folder / partial_name("files")
+    try:
+        partial.mkdir(parents=True)
+        try:
+            yield partial
+            for path in sorted(partial.iterdir()):
+                os.replace(path, folder / path.name)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"output folder {folder} cannot be written: {error.strerror or error}") from error
+
+
+def partial_name(name: str) -> str:
+    """The name under which a process writes ``name`` until it is whole; it says which process of which machine."""
+    return f".{name[:100]}.partial-{_HOST}-{os.getpid()}-{next(_COUNT)}"
+
+
+def tidy(folder: Path) -> None:
+    """Remove what processes of this machine that are gone (killed) left half-written in a folder."""
+    for path in folder.glob(".*.partial-*"):
+        if _is_abandoned(path.name):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _is_abandoned(partial: str) -> bool:
+    host, _, rest = partial.rpartition(".partial-")[2].partition("-")
+    process = rest.partition("-")[0]
+    if host != _HOST or not process.isdigit():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

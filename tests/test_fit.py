@@ -1,0 +1,109 @@
+"""Fits of block maxima, against SciPy, closed forms and pencil and paper."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from simulator.checks import InputError
+from simulator.fit import Gev, block_centred, fit_gev, fit_gumbel, fit_gumbel_lmoments, instance_centred
+
+FITS = [fit_gumbel, fit_gumbel_lmoments, fit_gev]
+CENTRINGS = [instance_centred, block_centred]
+
+
+def sample(xi: float, size: int, seed: int = 0) -> np.ndarray:
+    return stats.genextreme(-xi, loc=0.7, scale=0.4).rvs(size=size, random_state=np.random.default_rng(seed))
+
+
+def test_instance_centred_by_hand() -> None:
+    # Means 2 and 6, maxima 1 and 2 above them; variances (ddof 1) 1 and 4, pooled sd sqrt(2.5).
+    assert instance_centred([[1, 2, 3], [4, 6, 8]]) == pytest.approx([1 / 2.5**0.5, 2 / 2.5**0.5])
+
+
+def test_block_centred_by_hand() -> None:
+    # Mean 4, squares 9+4+1+0+4+16 = 34, sd sqrt(34/5).
+    assert block_centred([[1, 2, 3], [4, 6, 8]]) == pytest.approx([-1 / 6.8**0.5, 4 / 6.8**0.5])
+
+
+@pytest.mark.parametrize("centring", CENTRINGS)
+def test_z_scores_have_no_unit(centring) -> None:
+    x = np.random.default_rng(1).normal(16e-3, 3e-4, (50, 4))
+    assert centring(x * 1e6 + 5) == pytest.approx(centring(x), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_gumbel_is_scipys(seed: int) -> None:
+    z = sample(0.1, 5 + 40 * seed, seed)
+    location, scale = stats.gumbel_r.fit(z)
+    assert fit_gumbel(z) == pytest.approx(Gev(location, scale), rel=1e-6)
+
+
+def test_gumbel_of_two_values_by_hand() -> None:
+    # z = 0, 1 with w = exp(-1/s): s = 1/2 - w/(1 + w), whose root is the scale.
+    fit = fit_gumbel([0.0, 1.0])
+    w = exp(-1 / fit.sigma)
+    assert fit.sigma == pytest.approx(0.5 - w / (1 + w), rel=1e-10)
+    assert fit.mu == pytest.approx(-fit.sigma * log((1 + w) / 2), rel=1e-10)
+
+
+def test_lmoments_are_half_the_mean_difference() -> None:
+    z = sample(0.0, 60)
+    l2 = np.abs(z[:, None] - z[None, :]).sum() / (60 * 59) / 2
+    fit = fit_gumbel_lmoments(z)
+    assert fit.sigma == pytest.approx(l2 / log(2), rel=1e-12)
+    assert fit.mu + np.euler_gamma * fit.sigma == pytest.approx(z.mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("xi", [-0.3, 0.0, 0.15, 0.5])
+def test_gev_is_no_less_likely_than_scipys(xi: float) -> None:
+    z = sample(xi, 800, 3)
+    ours = fit_gev(z)
+    theirs = stats.genextreme.fit(z, -xi, loc=0.7, scale=0.4)  # started at the truth, where its search is safe
+    assert ours == pytest.approx((theirs[1], theirs[2], -theirs[0]), abs=2e-3)
+    assert stats.genextreme.nnlf((-ours.xi, ours.mu, ours.sigma), z) <= stats.genextreme.nnlf(theirs, z) + 1e-4
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_the_truth_is_found_in_a_large_sample(fit) -> None:
+    assert fit(sample(0.0, 200_000)) == pytest.approx(Gev(0.7, 0.4), abs=5e-3)
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e6])
+def test_a_fit_scales_with_its_unit(fit, unit: float) -> None:
+    z = sample(0.15, 300)
+    fitted, moved = fit(z), fit((z - 2) * unit)
+    assert moved.mu == pytest.approx((fitted.mu - 2) * unit, rel=1e-4)
+    assert moved.sigma == pytest.approx(fitted.sigma * unit, rel=1e-4)
+    assert moved.xi == pytest.approx(fitted.xi, abs=1e-4)
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("seed", range(10))
+def test_small_samples_give_finite_laws(fit, seed: int) -> None:
+    assert np.isfinite(fit(sample(0.4, 3 + seed, seed))).all()
+
+
+def test_expected_max() -> None:
+    # 320 us times these are tau(512) and tau(4096) of the paper's Gumbel and Frechet laws.
+    assert 320 * Gev(0.7058, 0.4085).expected_max(128) == pytest.approx(935.6, abs=0.05)
+    assert 320 * Gev(0.67313, 0.38128, 0.15).expected_max(1024) == pytest.approx(1961.4, abs=0.05)
+    assert Gev(0.0, 1.0, 1.0).expected_max(2) == float("inf")
+
+
+@pytest.mark.parametrize("centring", CENTRINGS)
+@pytest.mark.parametrize("blocks", [[], [1.0, 2.0], [[1.0]], [[1.0, float("nan")]], [[2.0, 2.0], [2.0, 2.0]]], ids=repr)
+def test_bad_blocks_are_one_sentence(centring, blocks) -> None:
+    with pytest.raises(InputError, match=r"^blocks must "):
+        centring(blocks)
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("z", [[], [1.0], [[1.0, 2.0]], [1.0, float("inf")], [3.0, 3.0, 3.0]], ids=repr)
+def test_bad_samples_are_one_sentence(fit, z) -> None:
+    with pytest.raises(InputError, match=r"^z must "):
+        fit(z)

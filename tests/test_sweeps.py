@@ -1,0 +1,254 @@
+"""Sweeps: one table, whatever fails, stops, runs twice or runs elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from simulator.app import main
+from simulator.folders import partial_name, tidy
+from simulator.sweeps import sweep_name, sweep_pictures, sweep_table
+
+QUICK = ["iterations=2", "plots=false", "workload.layers=1"]
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def sweep(*overrides: str) -> int:
+    return main(["-m", *QUICK, *overrides])
+
+
+def the_table() -> Path:
+    (path,) = Path("multirun").glob("*/sweep.csv")
+    return path
+
+
+def test_all_combinations_in_one_tidy_table(capsys):
+    assert sweep("topology=ring,nvswitch", "n=4,8") == 0
+    table = pd.read_csv(the_table())
+    assert list(zip(table.topology, table.n, strict=True)) == [
+        ("nvswitch", 4),
+        ("nvswitch", 8),
+        ("ring", 4),
+        ("ring", 8),
+    ]
+    assert set(table.status) == {"ok"}
+    assert {"wait_mean", "wait_mean_se", "wait_model", "iteration_time_model", "error", "point"} <= set(table.columns)
+    by_n = table.groupby("n").wait_mean.nunique()
+    assert (by_n == 1).all()  # points with the same n share their draws
+    main(["topology=ring", "n=8", *QUICK, "hydra.run.dir=one"])
+    alone = pd.read_csv("one/summary.csv")
+    assert table.loc[3, list(alone.columns)].equals(alone.iloc[0].rename(3))
+    assert {path.name for path in the_table().parent.iterdir()} >= {"sweep.csv", "sweep.png", "sweep.svg"}
+    assert "#3 " in capsys.readouterr().out
+
+
+def test_parameters_without_a_column_of_their_own_get_one():
+    assert sweep("n=4", "compute.cv=0.01,0.02", "workload.scaling=weak,strong") == 0
+    table = pd.read_csv(the_table())
+    assert list(table["compute.cv"]) == [0.01, 0.01, 0.02, 0.02]
+    assert list(table["workload.scaling"]) == ["strong", "weak", "strong", "weak"]
+
+
+def test_the_same_sweep_again_runs_only_what_is_missing_or_changed(capsys):
+    assert sweep("n=4,8") == 0
+    first = the_table().read_bytes()
+    capsys.readouterr()
+    assert sweep("n=4,8") == 0
+    assert capsys.readouterr().out.count("done before, skipped") == 2
+    assert the_table().read_bytes() == first
+    # other overrides are another sweep, in a folder of its own
+    assert sweep("n=4,8,16") == 0
+    assert len(list(Path("multirun").iterdir())) == 2
+    # given a folder, only the new point runs
+    capsys.readouterr()
+    assert sweep("n=4,8", f"hydra.sweep.dir={the_table_of('n=4,8,16')}") == 0
+    assert capsys.readouterr().out.count("done before, skipped") == 2
+
+
+def the_table_of(*overrides: str) -> Path:
+    return Path("multirun") / sweep_name([*QUICK, *overrides])
+
+
+def test_changed_code_is_run_again(monkeypatch, capsys):
+    assert sweep("n=4,8") == 0
+    monkeypatch.setattr("simulator.sweeps.code_version", lambda modules: "other")
+    capsys.readouterr()
+    assert sweep("n=4,8") == 0
+    assert "skipped" not in capsys.readouterr().out
+    assert len(pd.read_csv(the_table())) == 2
+
+
+def test_a_failing_point_loses_no_other_and_says_why(capsys):
+    assert sweep("topology=torus3d", "topology.dims=[2,2,2]", "n=8,100") == 1
+    table = pd.read_csv(the_table())
+    assert list(table.status) == ["ok", "failed"]
+    assert table.error[1] == "topology.dims must multiply to n = 100; got 2x2x2 = 8"
+    captured = capsys.readouterr()
+    assert "n=100" in captured.err
+    assert "failed: " in captured.out
+    assert "Traceback" not in captured.err
+
+
+def test_a_point_that_has_no_config_loses_no_other():
+    assert sweep("n=4", "compute=gumbel,normal", "compute.mu=0.7") == 1
+    table = pd.read_csv(the_table())
+    assert sorted(table.status) == ["failed", "ok"]
+    assert "compute.mu is not a key" in table.error[table.status == "failed"].iloc[0]
+
+
+def test_a_failed_point_is_tried_again(monkeypatch):
+    def broken(*args: object) -> None:
+        raise RuntimeError("no luck")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("simulator.app._simulate", broken)
+        assert sweep("n=4") == 1
+    assert "no luck" in the_table().read_text()
+    assert sweep("n=4") == 0
+    assert not list(the_table().parent.glob("*.failed.json"))
+    assert list(pd.read_csv(the_table()).status) == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [("n=choice()", "n=choice()"), ("topology=glob(x*)", "topology=glob(x*)"), ("n=range(8,8)", "n=range(8,8)")],
+)
+def test_an_empty_sweep_is_said_plainly(override, words, capsys):
+    assert sweep(override) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert words in error
+    assert not Path("multirun").exists()
+
+
+def test_collect_puts_folders_together_to_the_same_bytes(capsys):
+    assert sweep("topology=ring,nvswitch", "n=4,8") == 0
+    whole = the_table().read_bytes()
+    pictures = [(the_table().parent / f"sweep.{kind}").read_bytes() for kind in ("png", "svg")]
+    assert sweep("topology=ring", "n=4,8", "hydra.sweep.dir=a") == 0
+    assert sweep("topology=nvswitch", "n=4,8", "hydra.sweep.dir=b") == 0
+    assert main(["+experiment=collect", "folders=[b,a]", "hydra.run.dir=both"]) == 0
+    assert Path("both/sweep.csv").read_bytes() == whole
+    assert [Path(f"both/sweep.{kind}").read_bytes() for kind in ("png", "svg")] == pictures
+    capsys.readouterr()
+    assert main(["+experiment=collect", "folders=[nowhere]"]) == 1
+    assert "folders must be folders of finished jobs; 'nowhere' is none" in capsys.readouterr().err
+    assert main(["+experiment=collect"]) == 1
+    assert "folders must be given" in capsys.readouterr().err
+
+
+def test_a_table_of_nothing_and_of_failures_only():
+    assert sweep_table([]).empty
+    failed = sweep_table([{"n": 8, "status": "failed", "error": "x", "point": "p"}])
+    assert sweep_pictures(failed) == []
+
+
+def test_what_killed_processes_left_is_removed_and_what_others_write_is_not(tmp_path):
+    mine = tmp_path / partial_name("x")
+    dead = tmp_path / partial_name("x").replace(f"-{os.getpid()}-", "-999999999-")
+    other = tmp_path / ".x.partial-anotherhost-999999999-0"
+    for path in (mine, dead, other):
+        path.mkdir()
+    tidy(tmp_path)
+    assert mine.exists()
+    assert other.exists()
+    assert not dead.exists()
+
+
+def command(*overrides: str, common: list[str] = QUICK) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "simulator", "-m", *common, *overrides]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+POINTS = ["topology=ring,nvswitch", "n=4,8"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["processes", "submitit_local"])
+def test_any_launcher_gives_the_same_bytes(launcher):
+    assert sweep(*POINTS, "hydra.sweep.dir=here") == 0
+    with command(*POINTS, f"hydra/launcher={launcher}", "hydra.sweep.dir=there") as process:
+        _, error = process.communicate(timeout=120)
+    assert process.returncode == 0, error
+    for name in ("sweep.csv", "sweep.png", "sweep.svg"):
+        assert Path("here", name).read_bytes() == Path("there", name).read_bytes()
+
+
+@pytest.mark.ray
+def test_a_ray_cluster_of_two_nodes_gives_the_same_bytes():
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    assert sweep(*POINTS, "hydra.sweep.dir=here") == 0
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    try:
+        cluster.add_node(num_cpus=1)
+        address = f"hydra.launcher.ray.init.address={cluster.address}"
+        with command(*POINTS, "hydra/launcher=ray_cluster", address, "hydra.sweep.dir=there") as process:
+            _, error = process.communicate(timeout=300)
+        assert process.returncode == 0, error
+    finally:
+        cluster.shutdown()
+    assert Path("here/sweep.csv").read_bytes() == Path("there/sweep.csv").read_bytes()
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_the_table_is_that_of_an_unbroken_run():
+    assert sweep(*POINTS, "hydra.sweep.dir=unbroken") == 0
+    dice = random.Random(4)
+    for _ in range(6):
+        with command(*POINTS, "hydra.sweep.dir=broken") as process:
+            time.sleep(dice.uniform(0.1, 1.5))
+            process.kill()
+            process.wait()
+    with command(*POINTS, "hydra.sweep.dir=broken") as process:
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+    assert Path("broken/sweep.csv").read_bytes() == Path("unbroken/sweep.csv").read_bytes()
+    assert not list(Path("broken").glob(".*.partial*"))
+    points = [json.loads(path.read_text())["overrides"] for path in Path("broken").glob("[!.]*/manifest.json")]
+    assert len(points) == 4
+
+
+@pytest.mark.slow
+def test_an_interrupted_sweep_keeps_what_is_finished():
+    long = ["n=4,8,16,32,64,128", "workload.layers=20", "iterations=20000"]
+    with command(*long, common=["plots=false"]) as process:
+        deadline = time.monotonic() + 60
+        while not list(Path().glob("multirun/*/[!.]*/manifest.json")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert "the same command goes on" in error
+    assert "Traceback" not in error
+    assert list(Path().glob("multirun/*/[!.]*/manifest.json"))
+    assert not list(Path().glob("multirun/*/.*.partial*"))
+
+
+@pytest.mark.slow
+def test_two_sweeps_at_the_same_moment_do_not_mix():
+    """The same sweep twice, and another one beside them."""
+    with command(*POINTS) as one, command(*POINTS) as two, command("n=16,32") as three:
+        for process in (one, two, three):
+            _, error = process.communicate(timeout=120)
+            assert process.returncode == 0, error
+    tables = [pd.read_csv(path) for path in Path("multirun").glob("*/sweep.csv")]
+    assert sorted(len(table) for table in tables) == [2, 4]
+    assert all((table.status == "ok").all() for table in tables)
