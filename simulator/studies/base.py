@@ -15,6 +15,7 @@ from simulator.experiment import Experiment, run
 from simulator.laws import BlockMaxima, Law
 from simulator.pictures import Picture
 from simulator.program import Collective, Compute, Program
+from simulator.results import write_csv
 from simulator.task import Outcome, Progress, Task
 from simulator.topology import Cost, Machine, Topology
 from simulator.workloads import Workload
@@ -91,6 +92,16 @@ class Findings:
     text: str
     claims: Sequence[Claim] = field(default_factory=list)
 
+    def write(self, folder: Path) -> None:
+        """Write tables, ``claims.csv`` and pictures into an existing folder."""
+        from simulator.plots import write_pictures
+
+        for name, table in self.tables.items():
+            write_csv(table, folder / f"{name}.csv")
+        if self.claims:
+            write_csv(claims_table(self.claims), folder / "claims.csv")
+        write_pictures(self.pictures, folder)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Task):
@@ -124,16 +135,15 @@ class Study(Task):
         """Compute tables, claims and pictures."""
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
-        from simulator.plots import write_pictures
-
         findings = self.find(progress)
-        for name, table in findings.tables.items():
-            table.to_csv(folder / f"{name}.csv", index=False, lineterminator="\n")
-        if findings.claims:
-            claims_table(findings.claims).to_csv(folder / "claims.csv", index=False, lineterminator="\n")
-        write_pictures(findings.pictures, folder)
+        findings.write(folder)
         parts = [f"{self.name}: {findings.text}", *([claims_text(findings.claims)] if findings.claims else [])]
-        return Outcome("\n\n".join(parts), all(claim.verdict != "no" for claim in findings.claims))
+        return Outcome("\n\n".join(parts), met(findings.claims))
+
+
+def met(claims: Sequence[Claim]) -> bool:
+    """Whether no claim is contradicted."""
+    return all(claim.verdict != "no" for claim in claims)
 
 
 def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
