@@ -191,8 +191,9 @@ def test_any_launcher_gives_the_same_bytes(launcher):
 
 
 @pytest.mark.ray
-def test_a_ray_cluster_of_two_nodes_gives_the_same_bytes():
+def test_a_ray_cluster_of_two_nodes_gives_the_same_bytes(monkeypatch):
     pytest.importorskip("ray")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # what installing the package does on the nodes of a real cluster
     from ray.cluster_utils import Cluster
 
     assert sweep(*POINTS, "hydra.sweep.dir=here") == 0

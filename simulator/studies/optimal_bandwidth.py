@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 POINTS = 61  # of a drawn curve
+MOST_CURVES = 7  # colours that can be told apart
 TRIVIAL = "the optimum is the highest bandwidth allowed, since bandwidth costs nothing: set cost_per_gbs"
 
 
@@ -117,11 +118,12 @@ class OptimalBandwidth(Study):
         if progress is not None:
             progress(len(domains), len(domains) + 1)
         checked = run(self._job(n, bandwidth)).summary.iloc[0]
-        off = (checked["iteration_time"] - best["iteration_time"]) / checked["iteration_time_se"]
+        off, error = checked["iteration_time"] - best["iteration_time"], checked["iteration_time_se"]
+        distance = f" ({off / error:+.1f} standard errors)" if error > 0 else ""
         lines = [
             f"time x cost is smallest at n = {n} and {bandwidth / 1e9:,.4g} GB/s per rank and direction",
             f"  iteration {best['iteration_time']:.4f} s by closed form, {checked['iteration_time']:.4f} ± "
-            f"{checked['iteration_time_se']:.2g} s simulated ({off:+.1f} standard errors)",
+            f"{error:.2g} s simulated{distance}",
             f"  today's {self.topology.bandwidth / 1e9:,.4g} GB/s would be "
             f"{self._objective(self.domain(n), self.topology.bandwidth) / best['objective'] - 1:.2%} worse",
             *self._notes(n, bandwidth),
@@ -172,6 +174,7 @@ class OptimalBandwidth(Study):
         span = log(self.highest / self.lowest)
         grid = [self.lowest * exp(span * i / (POINTS - 1)) for i in range(POINTS)]
         best = min(self._objective(domain, self.best(domain)) for domain in domains)
+        domains = _some(domains, n)
         curves = [
             pd.DataFrame(
                 {
@@ -192,7 +195,7 @@ class OptimalBandwidth(Study):
         ]  # fmt: skip
         return Picture(
             name="optimum",
-            title=f"Time x cost is smallest with {n} ranks of {bandwidth / 1e9:,.3g} GB/s",
+            title=f"Time x cost is smallest with {n} ranks of {bandwidth / 1e9:,.0f} GB/s",
             subtitle=f"{self.topology.name}, {self.compute.name} compute times",
             panels=[
                 Panel(
@@ -203,3 +206,10 @@ class OptimalBandwidth(Study):
                 )
             ],
         )  # fmt: skip
+
+
+def _some(domains: Sequence[Domain], n: int) -> list[Domain]:
+    """At most ``MOST_CURVES`` of the domains: the smallest, the largest, that of n ranks, and others evenly between."""
+    step = -(-len(domains) // (MOST_CURVES - 2))
+    place = next(i for i, domain in enumerate(domains) if domain.n == n)
+    return [d for i, d in enumerate(domains) if (i - place) % step == 0 or i in (0, len(domains) - 1)]
