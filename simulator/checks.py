@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from numbers import Real
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, TypeVar
 
 
 class InputError(ValueError):
@@ -15,7 +15,7 @@ class InputError(ValueError):
 
 def number(
     field: str, value: Any, *, above: float | None = None, least: float | None = None,
-    below: float | None = None, infinite: bool = False,
+    below: float | None = None, most: float | None = None, infinite: bool = False,
 ) -> float:  # fmt: skip
     """Return ``value`` as a float inside the stated range.
 
@@ -25,6 +25,7 @@ def number(
         above: exclusive lower end.
         least: inclusive lower end.
         below: exclusive upper end.
+        most: inclusive upper end, so far off that only a value beyond it hears of it.
         infinite: whether positive infinity is a meaningful value.
 
     Raises:
@@ -36,21 +37,25 @@ def number(
     Traceback (most recent call last):
     simulator.checks.InputError: alpha must be a finite number, at least 0; got -1
     """
-    rules = [f"above {above:g}"] if above is not None else []
-    rules += [f"at least {least:g}"] if least is not None else []
-    rules += [f"below {below:g}"] if below is not None else []
-    what = "a number" if infinite else "a finite number"
-    good = isinstance(value, Real) and not isinstance(value, bool)
-    x = float(value) if good else math.nan
-    good = good and not math.isnan(x) and (infinite or math.isfinite(x))
+    try:
+        x = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:  # a whole number beyond the range of doubles
+        x = math.inf if value > 0 else -math.inf
+    beyond = most is not None and x > most
+    good = not math.isnan(x) and (infinite or math.isfinite(x)) and not beyond
     good = good and (above is None or x > above) and (least is None or x >= least) and (below is None or x < below)
     if not good:
-        raise InputError(f"{field} must be {', '.join([what, *rules])}; got {value!r}")
+        rules = [f"above {above:g}"] if above is not None else []
+        rules += [f"at least {least:g}"] if least is not None else []
+        rules += [f"below {below:g}"] if below is not None else []
+        rules += [f"at most {most:g}"] if beyond else []
+        what = "a number" if infinite else "a finite number"
+        raise InputError(f"{field} must be {', '.join([what, *rules])}; got {shown(value)}")
     return x + 0.0  # -0.0 becomes 0.0: the two must not give different bytes
 
 
 def count(field: str, value: Any, *, least: int = 1, most: int = 2**63 - 1) -> int:
-    """Return ``value`` as an int in ``[least, most]``.
+    """Return ``value`` as an int in ``[least, most]``; NumPy's integers are whole numbers too.
 
     Raises:
         InputError: for fractions, text, booleans and values out of range.
@@ -61,10 +66,70 @@ def count(field: str, value: Any, *, least: int = 1, most: int = 2**63 - 1) -> i
     Traceback (most recent call last):
     simulator.checks.InputError: n must be a whole number, at least 1; got 1.5
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        limit = f" and at most {most}" if most < 2**63 - 1 or (isinstance(value, int) and value > most) else ""
-        raise InputError(f"{field} must be a whole number, at least {least}{limit}; got {value!r}")
-    return int(value)
+    whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if whole is None or not least <= whole <= most:
+        limit = f" and at most {most}" if whole is not None and whole > most else ""
+        raise InputError(f"{field} must be a whole number, at least {least}{limit}; got {shown(value)}")
+    return whole
+
+
+def text(field: str, value: Any) -> str:
+    """Return ``value`` when it is text of at least one character.
+
+    >>> text("name", None)
+    Traceback (most recent call last):
+    simulator.checks.InputError: name must be text; got None
+    """
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{field} must be text; got {shown(value)}")
+    return str(value)
+
+
+def texts(field: str, value: Any) -> tuple[str, ...]:
+    """Return ``value``, a list of text, as a tuple; a single text is a list of one.
+
+    >>> texts("after", "forward"), texts("after", [])
+    (('forward',), ())
+    >>> texts("after", 3)
+    Traceback (most recent call last):
+    simulator.checks.InputError: after must be a list of text; got 3
+    """
+    entries = (value,) if isinstance(value, str) else value
+    if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) and entry for entry in entries):
+        raise InputError(f"{field} must be a list of text; got {shown(value)}")
+    return tuple(entries)
+
+
+def mapping(field: str, value: Any) -> dict[str, Any]:
+    """Return ``value``, names with their values, as a dict.
+
+    >>> mapping("mesh", [8])
+    Traceback (most recent call last):
+    simulator.checks.InputError: mesh must be a mapping from names to values; got [8]
+    """
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) and key for key in value):
+        raise InputError(f"{field} must be a mapping from names to values; got {shown(value)}")
+    return dict(value)
+
+
+Kind = TypeVar("Kind")
+
+
+def instance(field: str, value: Any, kind: type[Kind]) -> Kind:
+    """Return ``value`` when it is a ``kind``, or, where that is a protocol, has its members.
+
+    >>> instance("topology", "ring", int)
+    Traceback (most recent call last):
+    simulator.checks.InputError: topology must be a int; got 'ring'
+    """
+    if getattr(kind, "_is_protocol", False):
+        good = all(hasattr(value, name) for name in vars(kind) if not name.startswith("_"))
+    else:
+        good = isinstance(value, kind)
+    if not good or isinstance(value, type):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise InputError(f"{field} must be {article} {kind.__name__}; got {shown(value)}")
+    return value
 
 
 def flag(field: str, value: Any) -> bool:
@@ -75,7 +140,7 @@ def flag(field: str, value: Any) -> bool:
     simulator.checks.InputError: timeline must be true or false; got 'yes'
     """
     if not isinstance(value, bool):
-        raise InputError(f"{field} must be true or false; got {value!r}")
+        raise InputError(f"{field} must be true or false; got {shown(value)}")
     return value
 
 
@@ -88,7 +153,7 @@ def one_of(field: str, value: Any, allowed: Iterable[str]) -> str:
     """
     names = list(allowed)
     if not isinstance(value, str) or value not in names:
-        raise InputError(f"{field} must be one of {', '.join(names)}; got {value!r}{nearest(value, names)}")
+        raise InputError(f"{field} must be one of {', '.join(names)}; got {shown(value)}{nearest(value, names)}")
     return value
 
 
@@ -98,5 +163,24 @@ def nearest(value: Any, names: Iterable[str]) -> str:
     >>> nearest("sigam", ["mu", "sigma"])
     ' (did you mean sigma?)'
     """
-    close = get_close_matches(str(value), list(names), n=1, cutoff=0.5)
+    close = get_close_matches(value, list(names), n=1, cutoff=0.5) if isinstance(value, str) else []
     return f" (did you mean {close[0]}?)" if close else ""
+
+
+def shown(value: Any) -> str:
+    """``value`` as it stands in a sentence: on one line, and cut where it is long.
+
+    >>> shown("ring"), shown(list(range(1000)))
+    ("'ring'", '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, ... 997, 998, 999]')
+    """
+    try:
+        line = " ".join(repr(value).split())
+    except Exception:  # a whole number of thousands of digits, or what a user's own class does
+        line = f"a value of type {type(value).__name__}"
+    return line if len(line) <= 80 else f"{line[:60]}... {line[-15:]}"
+
+
+def keep(owner: Any, **values: Any) -> None:
+    """Store checked values in the fields of a frozen dataclass, from its ``__post_init__``."""
+    for name, value in values.items():
+        object.__setattr__(owner, name, value)

@@ -19,17 +19,8 @@ from simulator.laws import Law
 from simulator.model import elasticity, optimal_bandwidth
 from simulator.pictures import Panel, Picture
 from simulator.program import Compute
-from simulator.studies.base import (
-    Claim,
-    Findings,
-    Study,
-    Tax,
-    carry,
-    check_points,
-    mean_cost,
-    pretty,
-    simulate_taxes,
-)  # fmt: skip
+from simulator.studies.base import Findings, Study, Tax, carry, check_points, mean_cost, pretty, simulate_taxes
+from simulator.studies.claims import Claim  # fmt: skip
 from simulator.task import Progress
 from simulator.topology import Cost, Topology
 from simulator.workloads import Workload

@@ -11,18 +11,8 @@ from simulator.checks import InputError, number
 from simulator.laws import Law
 from simulator.model import optimal_bandwidth, reduction
 from simulator.pictures import Panel, Picture
-from simulator.studies.base import (
-    Claim,
-    Findings,
-    Study,
-    Tax,
-    carry,
-    check_points,
-    mean_cost,
-    pretty,
-    simulate_taxes,
-    under,
-)  # fmt: skip
+from simulator.studies.base import Findings, Study, Tax, carry, check_points, mean_cost, pretty, simulate_taxes, under
+from simulator.studies.claims import Claim  # fmt: skip
 from simulator.task import Progress
 from simulator.topology import Cost, Topology
 from simulator.workloads import Workload

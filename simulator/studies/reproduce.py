@@ -8,7 +8,8 @@ from pathlib import Path
 
 from simulator.checks import InputError
 from simulator.results import write_csv
-from simulator.studies.base import Claim, Study, claims_table, claims_text, met
+from simulator.studies.base import Study
+from simulator.studies.claims import Claim, claims_table, claims_text, met
 from simulator.task import Outcome, Progress, Task
 from simulator.topology import Machine
 
