@@ -107,9 +107,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; ``argv`` defaults to the command line's arguments."""
     try:
         with _signals():
+            _print_anything()
             return _run(list(sys.argv[1:] if argv is None else argv))
-    except (Exception, KeyboardInterrupt, _Stopped) as error:
+    except BaseException as error:  # a user's own module may raise anything, SystemExit too
         return _report(error)
+
+
+def _print_anything() -> None:
+    """Let a terminal that knows few characters show others as question marks."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
 def _run(argv: list[str]) -> int:
@@ -125,6 +133,7 @@ def _run(argv: list[str]) -> int:
         except PackageNotFoundError:
             print("scaleup-simulator, run from a checkout without installing")
         return 0
+    _check_current_folder()
     from hydra.types import RunMode
 
     from simulator import configs
@@ -135,14 +144,19 @@ def _run(argv: list[str]) -> int:
     if flags.cfg:
         print(configs.show(config, flags.cfg, flags.package, flags.resolve), end="")
         return 0
-    if not flags.multirun and config.hydra.mode is not RunMode.MULTIRUN:
-        job = configs.current_job(configs.enter_run(config))
-        outcome = _perform(job)
-        if hasattr(sys.stdout, "reconfigure"):
-            sys.stdout.reconfigure(errors="replace")
-        print(f"{outcome.text}\n\nWritten to {_shown(job.folder)}", flush=True)
-        return 0 if outcome.ok else 1
-    return _sweep(hydra, config)
+    if flags.multirun:
+        return _sweep(hydra, config)
+    job = configs.current_job(configs.enter_run(config))
+    outcome = _perform(job)
+    print(f"{outcome.text}\n\nWritten to {_shown(job.folder)}", flush=True)
+    return 0 if outcome.ok else 1
+
+
+def _check_current_folder() -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise InputError("the current folder must exist; it was removed: go to another one") from error
 
 
 def _in_its_own_folder(overrides: list[str]) -> list[str]:
@@ -157,16 +171,18 @@ def _in_its_own_folder(overrides: list[str]) -> list[str]:
 def _sweep(hydra: Any, config: DictConfig) -> int:
     """Run all points of a sweep that are not done yet, and write its table; returns the exit status."""
     from simulator import configs
-    from simulator.folders import tidy, whole_files
+    from simulator.folders import make_folder, no_trace_of, tidy, whole_files
     from simulator.sweeps import read_points, write_sweep
 
-    folder = Path(config.hydra.sweep.dir).absolute()
-    with _no_trace_of(folder):
+    folder = configs.output_folder(config, "hydra.sweep.dir")
+    with no_trace_of(folder):
+        make_folder(folder)
         tidy(folder)
         try:
             points = configs.sweep(hydra, config, _job)
-        except (KeyboardInterrupt, _Stopped):
-            print("finished points are kept: the same command goes on with the others", file=sys.stderr)
+        except BaseException as error:
+            if _interruption(error):
+                print("finished points are kept: the same command goes on with the others", file=sys.stderr)
             raise
         with whole_files(folder) as partial:
             outcome = write_sweep(read_points([folder], points), partial)
@@ -180,6 +196,7 @@ def _job(config: DictConfig) -> str:
 
     from simulator import configs, sweeps
 
+    _print_anything()
     hydra = HydraConfig.get()
     overrides = configs.overrides_of(hydra)
     folder = Path(hydra.sweep.dir).absolute()
@@ -196,7 +213,9 @@ def _job(config: DictConfig) -> str:
         sweeps.is_done(folder, key)
         print(f"{label}: {'done' if outcome.ok else 'done, not as it should be'} in {time.monotonic() - began:.1f} s",
               flush=True)  # fmt: skip
-    except Exception as error:
+    except BaseException as error:
+        if _interruption(error):
+            raise
         if not sweeps.is_done(folder, key):  # the same sweep, started twice, may have done it meanwhile
             print(label, end=": ", file=sys.stderr, flush=True)
             _report(error)
@@ -207,14 +226,14 @@ def _job(config: DictConfig) -> str:
 def _perform(job: configs.Job) -> Outcome:
     """Do what a composed config describes, and write its folder."""
     from simulator.build import build, paths_in
-    from simulator.folders import whole_folder
+    from simulator.folders import no_trace_of, whole_folder
     from simulator.task import Task
 
     if job.plugins and os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     root = build(job.tree, plugins=job.plugins, choices=job.choices)
     record = {"config": {**job.tree, "plugins": list(job.plugins)}, "overrides": list(job.overrides)}
-    with paths_in(job.tree), _no_trace_of(job.folder), whole_folder(job.folder) as partial:
+    with paths_in(job.tree), no_trace_of(job.folder), whole_folder(job.folder) as partial:
         return _execute(root, partial, record) if isinstance(root, Task) else _simulate(root, partial, record)
 
 
@@ -253,19 +272,6 @@ def _simulate(experiment: Experiment, partial: Path, record: dict[str, Any]) -> 
 
         timeline.per_rank(experiment, partial)
     return Outcome(report(result))
-
-
-@contextlib.contextmanager
-def _no_trace_of(folder: Path) -> Iterator[None]:
-    """On failure remove the empty folders that were made on the way to ``folder``."""
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        yield
-    except BaseException:
-        for path in made:
-            with contextlib.suppress(OSError):
-                path.rmdir()
-        raise
 
 
 class _Patience:
@@ -317,6 +323,8 @@ def _flags(argv: list[str]) -> argparse.Namespace:
         known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
         name = unknown[0].partition("=")[0]
         raise InputError(f"flag {name} does not exist{nearest(name, known)}; known flags: {', '.join(known)}")
+    if not flags.cfg and (flags.resolve or flags.package is not None):
+        raise InputError(f"{'--resolve' if flags.resolve else '--package'} must go with --cfg job")
     return flags
 
 
@@ -355,8 +363,20 @@ def _signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _interruption(error: BaseException | None) -> BaseException | None:
+    """The signal behind an error, if any: stopped in the middle of something, libraries raise errors of their own."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        if isinstance(error, KeyboardInterrupt | _Stopped):
+            return error
+        seen.append(error)
+        error = error.__cause__ or error.__context__
+    return None
+
+
 def _report(error: BaseException) -> int:
     """Say in one sentence on stderr what ended the run; returns the exit status."""
+    error = _interruption(error) or error
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads on: keep the interpreter's last flush quiet
         return 1
@@ -395,5 +415,6 @@ def _foreign(error: BaseException) -> str:
 
 
 def _say(sentence: str, status: int) -> int:
-    print(" ".join(sentence.splitlines()), file=sys.stderr)
+    line = " ".join(sentence.splitlines())
+    print("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), file=sys.stderr)
     return status

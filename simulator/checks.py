@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, TypeVar
+
+MAX_RANKS = 2**24  # of a domain, and so of any group or block: a few arrays of their times fit into memory
 
 
 class InputError(ValueError):
@@ -38,7 +41,7 @@ def number(
     simulator.checks.InputError: alpha must be a finite number, at least 0; got -1
     """
     try:
-        x = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+        x = float(value) if not isinstance(value, bool) and isinstance(value, Real) else math.nan
     except OverflowError:  # a whole number beyond the range of doubles
         x = math.inf if value > 0 else -math.inf
     beyond = most is not None and x > most
@@ -66,7 +69,7 @@ def count(field: str, value: Any, *, least: int = 1, most: int = 2**63 - 1) -> i
     Traceback (most recent call last):
     simulator.checks.InputError: n must be a whole number, at least 1; got 1.5
     """
-    whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    whole = int(value) if not isinstance(value, bool) and isinstance(value, Integral) else None
     if whole is None or not least <= whole <= most:
         limit = f" and at most {most}" if whole is not None and whole > most else ""
         raise InputError(f"{field} must be a whole number, at least {least}{limit}; got {shown(value)}")
@@ -112,15 +115,15 @@ def mapping(field: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-Kind = TypeVar("Kind")
+T = TypeVar("T")
 
 
-def instance(field: str, value: Any, kind: type[Kind]) -> Kind:
+def instance(field: str, value: Any, kind: type[T]) -> T:
     """Return ``value`` when it is a ``kind``, or, where that is a protocol, has its members.
 
-    >>> instance("topology", "ring", int)
+    >>> instance("mesh", "tp", dict)
     Traceback (most recent call last):
-    simulator.checks.InputError: topology must be a int; got 'ring'
+    simulator.checks.InputError: mesh must be a dict; got 'tp'
     """
     if getattr(kind, "_is_protocol", False):
         good = all(hasattr(value, name) for name in vars(kind) if not name.startswith("_"))
@@ -163,7 +166,7 @@ def nearest(value: Any, names: Iterable[str]) -> str:
     >>> nearest("sigam", ["mu", "sigma"])
     ' (did you mean sigma?)'
     """
-    close = get_close_matches(value, list(names), n=1, cutoff=0.5) if isinstance(value, str) else []
+    close = get_close_matches(value, list(islice(names, 10_000)), n=1, cutoff=0.5) if isinstance(value, str) else []
     return f" (did you mean {close[0]}?)" if close else ""
 
 

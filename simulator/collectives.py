@@ -14,6 +14,7 @@ from math import prod
 THAKUR = "Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH, 2005"
 SACK = "Sack, Gropp, Collective Algorithms for Multiported Torus Networks, 2015 (bucket algorithm)"
 MSCCL = "MSCCL 2-phase all-pairs, as used by the seed paper, section 6"
+MAX_BYTES = 1e30  # of one collective
 
 
 class Kind(StrEnum):

@@ -16,6 +16,7 @@ from simulator.checks import InputError
 from simulator.laws.base import Array, Law, fill
 from simulator.program import Compute, Program
 
+TICK = 2.0**-40  # seconds
 HORIZON = 8192.0  # seconds: 2^13, above which a double no longer resolves a tick
 _ROUNDER = 0.75 * HORIZON  # in [2^12, 2^13), where the spacing of doubles is exactly one tick
 
@@ -51,6 +52,10 @@ class Engine(Protocol):
     @property
     def workers(self) -> int:
         """Threads to run chunks in."""
+        ...
+
+    def check(self, program: Program) -> None:
+        """Raise InputError when the program is too large for this engine."""
         ...
 
     def chunk(self, program: Program, iterations: int) -> int:

@@ -14,9 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import simpy
 
+from simulator.checks import InputError
 from simulator.engine import Draws, Step
 from simulator.laws.base import Array
 from simulator.program import Collective, Program
+
+MAX_PROCESSES = 2**16
+MAX_OPERATIONS = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +29,18 @@ class Events:
 
     name: ClassVar[str] = "events"
     workers: ClassVar[int] = 1
+
+    def check(self, program: Program) -> None:
+        """Refuse what would not fit into a few GB."""
+        processes, operations = program.n * len(program.streams), program.n * len(program.operations)
+        for found, most, what in (
+            (processes, MAX_PROCESSES, "ranks x streams"),
+            (operations, MAX_OPERATIONS, "ranks x operations of one iteration"),
+        ):
+            if found > most:
+                raise InputError(
+                    f"engine events takes at most {most} {what}; got {found}: engine=vector gives the same numbers"
+                )
 
     def chunk(self, program: Program, iterations: int) -> int:
         """One iteration at a time."""

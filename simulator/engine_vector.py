@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from simulator.checks import count
+from simulator.checks import count, keep
 from simulator.engine import BATCH, Draws, Step, compute_batches
 from simulator.laws.base import Array
 from simulator.program import Collective, Program
@@ -36,9 +36,12 @@ class Vector:
 
     def __post_init__(self) -> None:
         if self.threads is not None:
-            count("threads", self.threads, most=4096)
+            keep(self, threads=count("threads", self.threads, most=4096))
         if self.iterations_per_chunk is not None:
-            count("iterations_per_chunk", self.iterations_per_chunk)
+            keep(self, iterations_per_chunk=count("iterations_per_chunk", self.iterations_per_chunk))
+
+    def check(self, program: Program) -> None:
+        """Any program fits."""
 
     @property
     def workers(self) -> int:
@@ -48,11 +51,14 @@ class Vector:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
     def chunk(self, program: Program, iterations: int) -> int:
-        """So many iterations that a batch of draws has about 262,144 times (2 MiB), and all threads have work."""
+        """So many iterations that a batch of draws has about 262,144 times (2 MiB), and all threads have work.
+
+        ``iterations_per_chunk`` is followed as far as the times fit into 256 MiB.
+        """
+        wide = max(min(BATCH, program.n * len(program.computes)) + 1, program.barriers, program.n)
         if self.iterations_per_chunk is not None:
-            return self.iterations_per_chunk
-        batch = min(BATCH, program.n * len(program.computes)) + 1
-        return max(1, min(262_144 // batch, -(-iterations // (4 * self.workers))))
+            return max(1, min(self.iterations_per_chunk, iterations, 2**25 // wide))
+        return max(1, min(262_144 // wide, -(-iterations // (4 * self.workers))))
 
     def steps(self, program: Program, times: Sequence[float], draws: Draws) -> Iterator[Step]:
         needed = last_use(program)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simulator.checks import InputError, count, flag
-from simulator.engine import HORIZON, Draws, Engine, to_ticks
+from simulator.checks import MAX_RANKS, InputError, count, flag, instance, keep, shown, text
+from simulator.collectives import Kind
+from simulator.engine import HORIZON, TICK, Draws, Engine, to_ticks
 from simulator.engine_vector import Vector
 from simulator.laws import Law
 from simulator.laws.base import Array
 from simulator.measure import Measured, measure
-from simulator.program import Collective, Program
+from simulator.program import Collective, Compute, Program
 from simulator.task import Progress
 from simulator.topology import Cost, Machine, Topology
 from simulator.workloads import Workload
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from simulator.results import Result
 
 MAX_SEED = 2**63 - 1
+MAX_ITERATIONS = 10_000_000  # iterations.parquet holds a row for each, 0.1 kB in memory
+MAX_BARRIERS = 10_000_000  # of one iteration, 0.4 kB each
+MAX_ROWS = 20_000_000  # of what is written for single ranks, 0.1 kB each
+FINE = 1000 * TICK  # shorter durations lose more than a thousandth to rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +40,13 @@ class Experiment:
     """A simulation: n ranks on a topology run a workload whose block times follow a law.
 
     Attributes:
-        n: ranks in the scale-up domain.
+        n: ranks in the scale-up domain, up to 16,777,216.
         topology: how they are wired, with alpha and bandwidth.
         compute: law of the compute-block times.
         workload: writes the program of one iteration.
         machine: the machine whose link the topology took; recorded, not used.
         engine: vector or events; both give the same numbers.
-        iterations: independent iterations to simulate.
+        iterations: independent iterations to simulate, up to 10,000,000.
         seed: whole number from 0 to 2^63 - 1; None draws one, which the manifest records.
         name: the experiment's name in tables.
         timeline: also write a Chrome trace of the first iterations.
@@ -67,36 +72,77 @@ class Experiment:
     plots: bool = True
 
     def __post_init__(self) -> None:
-        count("n", self.n)
-        count("iterations", self.iterations)
-        if self.seed is None:
-            object.__setattr__(self, "seed", secrets.randbelow(MAX_SEED))
-        count("seed", self.seed, least=0, most=MAX_SEED)
+        n, iterations = count("n", self.n, most=MAX_RANKS), count("iterations", self.iterations, most=MAX_ITERATIONS)
+        seed = secrets.randbelow(MAX_SEED) if self.seed is None else count("seed", self.seed, least=0, most=MAX_SEED)
+        keep(self, n=n, iterations=iterations, seed=seed, name=text("name", self.name))
+        for field_name, kind in (
+            ("topology", Topology), ("compute", Law), ("workload", Workload), ("engine", Engine), ("machine", Machine),
+        ):  # fmt: skip
+            if field_name != "machine" or self.machine is not None:
+                instance(field_name, getattr(self, field_name), kind)
         for switch in ("timeline", "per_rank", "plots"):
             flag(switch, getattr(self, switch))
-        count("timeline_iterations", self.timeline_iterations)
-        count("timeline_ranks", self.timeline_ranks)
+        for size in ("timeline_iterations", "timeline_ranks"):
+            keep(self, **{size: count(size, getattr(self, size))})
         self.topology.check(self.n)
         self.compute.check_ranks(self.n)
 
     @cached_property
     def program(self) -> Program:
-        """The operations of one iteration."""
-        return self.workload.program(self.n, self.compute)
+        """The operations of one iteration.
+
+        Raises:
+            InputError: when the workload writes no program for n ranks, or one too large to run.
+        """
+        program = self.workload.program(self.n, self.compute)
+        if not isinstance(program, Program) or program.n != self.n:
+            other = f"one for {program.n}" if isinstance(program, Program) else shown(program)
+            raise InputError(f"workload must write a Program for n = {self.n} ranks; got {other}")
+        rows = self.per_rank * self.n * len(program.collectives)
+        slices = self.timeline * min(self.timeline_ranks, self.n) * len(program.operations)
+        for place, found, most, what in (
+            ("workload", program.barriers, MAX_BARRIERS, "barriers (collectives x groups of ranks) in one iteration"),
+            ("per_rank", rows, MAX_ROWS, "rows (collectives x ranks) of one iteration"),
+            ("per_rank", rows * self.iterations, 50 * MAX_ROWS, "rows (iterations x collectives x ranks)"),
+            ("timeline_ranks", slices * min(self.timeline_iterations, self.iterations), MAX_ROWS,
+             "slices (ranks x iterations x operations)"),
+        ):  # fmt: skip
+            if found > most:
+                raise InputError(f"{place} must give at most {most} {what}; got {found}")
+        self.engine.check(program)
+        return program
 
     @cached_property
     def costs(self) -> tuple[Cost | None, ...]:
         """For each operation of the program its cost on the topology; None for computes."""
         program = self.program
+        known: dict[tuple[Kind, float, str], Cost] = {}
+        for op in program.operations:
+            if isinstance(op, Collective) and (op.kind, op.nbytes, op.group) not in known:
+                cost = self.topology.cost(op.kind, op.nbytes, program.blocks(op.group)[1])
+                known[op.kind, op.nbytes, op.group] = cost
         return tuple(
-            self.topology.cost(op.kind, op.nbytes, program.blocks(op.group)[1]) if isinstance(op, Collective) else None
-            for op in program.operations
+            known[op.kind, op.nbytes, op.group] if isinstance(op, Collective) else None for op in program.operations
         )
 
     @cached_property
     def notes(self) -> list[str]:
         """What a reader of the results must know."""
-        return [note for note in (self.topology.note(self.n), self.compute.note) if note]
+        notes = [self.topology.note(self.n), self.compute.note]
+        laws = {id(op.law): op.law for op in self.program.operations if isinstance(op, Compute)}.values()
+        durations = {
+            "compute: the mean of a block's times": [law.mean for law in laws],
+            "compute: how far ranks are apart in a block": [law.spread for law in laws],
+            "topology: the time of a collective": [cost.time for cost in self.costs if cost is not None],
+        }
+        for what, seconds in durations.items():
+            fine = [x for x in seconds if 0 < x < FINE]
+            if fine:
+                notes.append(
+                    f"{what} is {min(fine):.2g} s, near the clock's tick of {TICK:.2g} s: simulated times are rounded "
+                    f"to ticks, closed forms are not"
+                )
+        return [note for note in notes if note]
 
 
 def run(experiment: Experiment, *, progress: Progress | None = None, config: Any = None) -> Result:
@@ -152,6 +198,8 @@ def trace(experiment: Experiment, iterations: range) -> Iterator[Record]:
 
     The collectives come in issue order, each after the computes it waits for.
     """
+    if not iterations:
+        return
     draws = Draws(experiment.program, experiment.seed or 0, iterations)
     for step in experiment.engine.steps(experiment.program, _times(experiment), draws):
         for k, i in enumerate(step.operations):
@@ -162,19 +210,24 @@ def _chunks(experiment: Experiment) -> Iterator[Measured]:
     """The measures of all iterations, in order; computed by as many threads as the engine wants."""
     times = _times(experiment)
     size = experiment.engine.chunk(experiment.program, experiment.iterations)
-    parts = [range(i, min(i + size, experiment.iterations)) for i in range(0, experiment.iterations, size)]
+    starts = range(0, experiment.iterations, size)
+    parts = (range(i, min(i + size, experiment.iterations)) for i in starts)
 
     def work(part: range) -> Measured:
         draws = Draws(experiment.program, experiment.seed or 0, part)
-        measured = measure(experiment.program, experiment.engine.steps(experiment.program, times, draws), draws)
+        with np.errstate(over="ignore", invalid="ignore"):  # only times beyond the clock, which are refused below
+            measured = measure(experiment.program, experiment.engine.steps(experiment.program, times, draws), draws)
         if not (measured.iteration_time < HORIZON).all():
+            longest = int(np.argmax(~(measured.iteration_time < HORIZON)))
+            found, compute = measured.iteration_time[longest], measured.compute[longest]
+            longer = "workload" if compute < HORIZON / 2 else "compute"
             raise InputError(
-                f"an iteration must take less than {HORIZON:g} s, the range of the clock; got "
-                f"{measured.iteration_time.max():g} s"
+                f"{longer} must be shorter: an iteration must take less than {HORIZON:g} s, the range of the clock; "
+                f"got {found:g} s, of which {compute:g} s are compute"
             )
         return measured
 
-    workers = min(experiment.engine.workers, len(parts))
+    workers = min(experiment.engine.workers, len(starts))
     if workers == 1:
         yield from map(work, parts)
         return
@@ -195,9 +248,12 @@ def _times(experiment: Experiment) -> list[float]:
     """Seconds that each collective takes once it started, in ticks."""
     times = np.array([cost.time if cost is not None else 0.0 for cost in experiment.costs])
     for i in np.flatnonzero(~(times < HORIZON)).tolist():
-        name = experiment.program.operations[i].name
+        cost = experiment.costs[i]
+        latent = cost is not None and cost.latency > cost.transfer
         raise InputError(
-            f"collective {name!r} must take less than {HORIZON:g} s, the range of the clock; got {times[i]:g} s"
+            f"{'alpha must be lower' if latent else 'bytes must be lower, or bandwidth higher'}: collective "
+            f"{experiment.program.operations[i].name!r} must take less than {HORIZON:g} s, the range of the clock; got "
+            f"{times[i]:g} s"
         )
     to_ticks(times)
     return [float(x) for x in times]

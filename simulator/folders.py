@@ -16,19 +16,56 @@ _HOST = "".join(c if c.isalnum() else "_" for c in socket.gethostname())
 _COUNT = itertools.count()
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, where it does not exist.
+
+    Raises:
+        InputError: when it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(_unwritable(folder, error)) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    reason = "a file is in the way" if isinstance(error, FileExistsError) else error.strerror or error
+    return f"output folder {folder} cannot be written: {reason}"
+
+
+@contextlib.contextmanager
+def no_trace_of(folder: Path) -> Iterator[None]:
+    """On failure remove the empty folders that were made on the way to ``folder``."""
+    made = [path for path in (folder, *folder.parents) if not os.path.exists(path)]
+    try:
+        yield
+    except BaseException:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """A folder that appears whole or not at all: written under a temporary name beside it, and renamed when done.
 
-    An empty folder of that name may exist already; anything else is never overwritten.
+    An empty folder of that name may exist already; its files then appear in it one by one, since it may be the current
+    folder or a mounted disk, which cannot be replaced. Anything else is never overwritten.
 
     Raises:
         InputError: when the folder cannot be written, is full, or holds files.
     """
+    folder = Path(os.path.realpath(folder))
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if folder.exists() and any(folder.iterdir()):
-            raise InputError(f"output folder {folder} already holds files; name another one with hydra.run.dir=FOLDER")
+        if folder.exists():
+            if any(folder.iterdir()):
+                another = "name another one with hydra.run.dir=FOLDER"
+                raise InputError(f"output folder {folder} already holds files; {another}")
+            with whole_files(folder) as partial:
+                yield partial
+            return
         partial = folder.parent / partial_name(folder.name)
         partial.mkdir()
         try:
@@ -38,8 +75,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             if partial.exists():
                 shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
-        reason = "a file is in the way" if isinstance(error, FileExistsError) else error.strerror or error
-        raise InputError(f"output folder {folder} cannot be written: {reason}") from error
+        raise InputError(_unwritable(folder, error)) from error
 
 
 @contextlib.contextmanager
@@ -55,7 +91,7 @@ def whole_files(folder: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:
-        raise InputError(f"output folder {folder} cannot be written: {error.strerror or error}") from error
+        raise InputError(_unwritable(folder, error)) from error
 
 
 def partial_name(name: str) -> str:

@@ -7,11 +7,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
-from simulator.checks import InputError, count, nearest, number, one_of
-from simulator.collectives import Kind
+from simulator.checks import InputError, count, keep, mapping, nearest, number, one_of, shown, text, texts
+from simulator.collectives import MAX_BYTES, Kind
 from simulator.laws import Law
 
 ALL = "all"  # the group of every rank
+MAX_OPERATIONS = 1_000_000  # of one iteration: they take about 1 GB
+
+
+def keep_place(operation: Compute | Collective) -> None:
+    """Check and store what all operations have: a name, a stream and what they run after."""
+    name = text("name of an operation", operation.name)
+    stream, after = text(f"stream of {name!r}", operation.stream), texts(f"after of {name!r}", operation.after)
+    keep(operation, name=name, stream=stream, after=after)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +32,9 @@ class Compute:
     after: Sequence[str] = ()
 
     def __post_init__(self) -> None:
+        keep_place(self)
         if not isinstance(self.law, Law):
-            raise InputError(f"law of {self.name!r} must be a compute-time law; got {self.law!r}")
+            raise InputError(f"law of {self.name!r} must be a compute-time law; got {shown(self.law)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +52,10 @@ class Collective:
     after: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", Kind(one_of(f"kind of {self.name!r}", self.kind, [k.value for k in Kind])))
-        number(f"bytes of {self.name!r}", self.nbytes, least=0)
+        keep_place(self)
+        kind = Kind(one_of(f"kind of {self.name!r}", self.kind, [k.value for k in Kind]))
+        nbytes = number(f"bytes of {self.name!r}", self.nbytes, least=0, most=MAX_BYTES)
+        keep(self, kind=kind, nbytes=nbytes, group=text(f"group of {self.name!r}", self.group))
 
 
 Operation = Compute | Collective
@@ -70,12 +81,20 @@ class Program:
     operations: Sequence[Operation] = field(repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "operations", tuple(self.operations))
-        axes = {axis: count(f"mesh.{axis}", size) for axis, size in self.mesh.items()}
+        operations = self.operations
+        if not isinstance(operations, list | tuple) or not all(isinstance(op, Operation) for op in operations):
+            raise InputError(f"operations must be a list of Compute and Collective; got {shown(operations)}")
+        if len(operations) > MAX_OPERATIONS:
+            raise InputError(f"operations must be at most {MAX_OPERATIONS} in one iteration; got {len(operations)}")
+        axes = {axis: count(f"mesh.{axis}", size) for axis, size in mapping("mesh", self.mesh).items()}
         if not axes or ALL in axes:
-            raise InputError(f"mesh must name at least one axis, none of them {ALL!r}; got {dict(self.mesh)}")
-        object.__setattr__(self, "mesh", axes)
-        names = [op.name for op in self.operations]
+            raise InputError(f"mesh must name at least one axis, none of them {ALL!r}; got {shown(dict(self.mesh))}")
+        keep(self, operations=tuple(operations), mesh=axes)
+        self._check_operations()
+
+    def _check_operations(self) -> None:
+        axes = self.mesh
+        names = {op.name for op in self.operations}
         seen: set[str] = set()
         for op in self.operations:
             if op.name in seen:
@@ -115,6 +134,12 @@ class Program:
     def collectives(self) -> tuple[int, ...]:
         """Indices of the collectives."""
         return tuple(i for i, op in enumerate(self.operations) if isinstance(op, Collective))
+
+    @cached_property
+    def barriers(self) -> int:
+        """Barriers of one iteration: the instances of all collectives' groups."""
+        instances = {group: self.n // self.blocks(group)[1] for group in (ALL, *self.mesh)}
+        return sum(instances[op.group] for op in self.operations if isinstance(op, Collective))
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:

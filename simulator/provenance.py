@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,22 @@ def manifest(seed: int | None, config: Any, notes: Sequence[str]) -> dict[str, A
 
 
 def write_manifest(record: dict[str, Any], folder: Path) -> None:
-    """Write a manifest as ``manifest.json`` into a folder."""
-    text = json.dumps(record, indent=2, default=str)
+    """Write a manifest as ``manifest.json`` into a folder; JSON has no word for infinity, which is written as text."""
+    text = json.dumps(_plain(record), indent=2, default=str, allow_nan=False)
     (folder / "manifest.json").write_text(text + "\n", encoding="utf-8")
+
+
+def _plain(value: Any) -> Any:
+    """``value`` as JSON takes it: numbers that are not finite as the text that ``float`` reads back.
+
+    >>> _plain({"bandwidth": float("inf"), "sizes": (8, float("nan"))})
+    {'bandwidth': 'inf', 'sizes': [8, 'nan']}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def commit() -> str | None:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulator.checks import InputError, nearest, number
-from simulator.collectives import Algorithm, Kind
+from simulator.checks import MAX_RANKS, InputError, count, instance, keep, number, one_of, shown, text
+from simulator.collectives import MAX_BYTES, Algorithm, Kind
+
+
+def keep_link(owner: Machine | Topology) -> None:
+    """Check and store the two numbers of a link."""
+    keep(owner, alpha=number("alpha", owner.alpha, least=0))
+    keep(owner, bandwidth=number("bandwidth", owner.bandwidth, above=0, infinite=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +25,8 @@ class Machine:
     bandwidth: float
 
     def __post_init__(self) -> None:
-        number("alpha", self.alpha, least=0)
-        number("bandwidth", self.bandwidth, above=0, infinite=True)
+        text("name", self.name)
+        keep_link(self)
 
 
 @dataclass(frozen=True)
@@ -52,12 +59,9 @@ class Topology(ABC):
     algorithm: str | None = None
 
     def __post_init__(self) -> None:
-        number("alpha", self.alpha, least=0)
-        number("bandwidth", self.bandwidth, above=0, infinite=True)
-        offered = dict.fromkeys(a.name for kind in Kind for a in self.algorithms(kind, 8))
-        if self.algorithm is not None and self.algorithm not in offered:
-            hint = nearest(self.algorithm, offered)
-            raise InputError(f"algorithm must be one of {', '.join(offered)}; got {self.algorithm!r}{hint}")
+        keep_link(self)
+        if self.algorithm is not None:
+            one_of("algorithm", self.algorithm, dict.fromkeys(a.name for kind in Kind for a in self._offered(kind, 8)))
 
     @abstractmethod
     def algorithms(self, kind: Kind, n: int) -> tuple[Algorithm, ...]:
@@ -87,10 +91,26 @@ class Topology(ABC):
         """Cost of one collective on ``nbytes`` (S, nccl-tests convention) over a group of ``n`` ranks.
 
         Raises:
-            InputError: for a size that is not a finite number of bytes, at least 0.
+            InputError: for a size that is not a finite number of bytes, at least 0, for an unknown kind or a number
+                of ranks out of range, or when the class offers no algorithm whose rounds and volume are numbers.
         """
-        number("bytes", nbytes, least=0)
-        offered = self.algorithms(kind, n)
+        nbytes = number("bytes", nbytes, least=0, most=MAX_BYTES)
+        n = count("n", n, most=MAX_RANKS)
+        offered = self._offered(Kind(one_of("kind", kind, [k.value for k in Kind])), n)
         chosen = next((a for a in offered if a.name == self.algorithm), offered[0])
-        volume = chosen.volume * nbytes
-        return Cost(chosen, chosen.rounds * self.alpha, volume / self.bandwidth, volume)
+        who = f"algorithm {chosen.name!r} of {type(self).__name__}"
+        latency = number(f"rounds of {who}", chosen.rounds, least=0) * self.alpha
+        volume = number(f"volume of {who}", chosen.volume, least=0) * nbytes
+        return Cost(chosen, latency, volume / self.bandwidth, volume)
+
+    def _offered(self, kind: Kind, n: int) -> Sequence[Algorithm]:
+        """What the subclass offers, checked: a plug-in may be wrong."""
+        offered = self.algorithms(kind, n)
+        if not isinstance(offered, list | tuple) or not offered:
+            raise InputError(
+                f"algorithms of {type(self).__name__} must be at least one Algorithm for {kind} over {n} ranks; got "
+                f"{shown(offered)}"
+            )
+        for algorithm in offered:
+            instance(f"algorithms of {type(self).__name__}", algorithm, Algorithm)
+        return offered

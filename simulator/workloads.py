@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Protocol
 
-from simulator.checks import InputError, count, number, one_of
-from simulator.collectives import Kind
+from simulator.checks import MAX_RANKS, InputError, count, keep, mapping, number, one_of, shown, text
+from simulator.collectives import MAX_BYTES, Kind
 from simulator.laws import Law
-from simulator.program import ALL, Collective, Compute, Operation, Program
+from simulator.program import ALL, MAX_OPERATIONS, Collective, Compute, Operation, Program
 
 
 class Workload(Protocol):
@@ -21,6 +22,13 @@ class Workload(Protocol):
 def scaled(law: Law, n: int, scaling: str, reference_ranks: int) -> Law:
     """The law of a block on n ranks: the same under weak scaling, times ``reference_ranks/n`` under strong scaling."""
     return law if scaling == "weak" else law.scaled(reference_ranks / n)
+
+
+def _keep_job(job: TensorParallel | DataParallel) -> None:
+    """Check and store what both kinds of training have."""
+    one_of("scaling", job.scaling, ["weak", "strong"])
+    nbytes = number("bytes", job.bytes, least=0, most=MAX_BYTES)
+    keep(job, bytes=nbytes, reference_ranks=count("reference_ranks", job.reference_ranks, most=MAX_RANKS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,15 +58,15 @@ class TensorParallel:
     reference_ranks: int = 8
 
     def __post_init__(self) -> None:
-        count("layers", self.layers)
-        count("forward", self.forward, least=0)
-        count("backward", self.backward, least=0)
-        if self.forward + self.backward == 0:
+        pairs = MAX_OPERATIONS // 2  # of a compute and a collective
+        forward = count("forward", self.forward, least=0, most=pairs)
+        backward = count("backward", self.backward, least=0, most=pairs - forward)
+        if forward + backward == 0:
             raise InputError("forward and backward must not both be 0: a layer needs a collective")
-        number("bytes", self.bytes, least=0)
-        one_of("kind", self.kind, [k.value for k in Kind])
-        one_of("scaling", self.scaling, ["weak", "strong"])
-        count("reference_ranks", self.reference_ranks)
+        layers = count("layers", self.layers, most=pairs // (forward + backward))
+        kind = Kind(one_of("kind", self.kind, [k.value for k in Kind])).value
+        keep(self, layers=layers, forward=forward, backward=backward, kind=kind)
+        _keep_job(self)
 
     def program(self, n: int, law: Law) -> Program:
         block = scaled(law, n, self.scaling, self.reference_ranks)
@@ -93,11 +101,9 @@ class DataParallel:
     reference_ranks: int = 8
 
     def __post_init__(self) -> None:
-        number("bytes", self.bytes, least=0)
-        count("buckets", self.buckets)
-        number("forward_share", self.forward_share, least=0, below=1)
-        one_of("scaling", self.scaling, ["weak", "strong"])
-        count("reference_ranks", self.reference_ranks)
+        keep(self, buckets=count("buckets", self.buckets, most=(MAX_OPERATIONS - 1) // 2))
+        keep(self, forward_share=number("forward_share", self.forward_share, least=0, below=1))
+        _keep_job(self)
 
     def program(self, n: int, law: Law) -> Program:
         law = scaled(law, n, self.scaling, self.reference_ranks)
@@ -105,7 +111,9 @@ class DataParallel:
             step = Compute(name="step.compute", law=law)
             sync = Collective(name="step.all_reduce", kind=Kind.ALL_REDUCE, nbytes=self.bytes)
             return Program(mesh={"dp": n}, operations=[step, sync])
-        operations: list[Operation] = [Compute(name="forward", law=law.scaled(self.forward_share))]
+        operations: list[Operation] = []
+        if self.forward_share > 0:
+            operations.append(Compute(name="forward", law=law.scaled(self.forward_share)))
         backward = law.scaled((1 - self.forward_share) / self.buckets)
         for i in range(self.buckets):
             block = Compute(name=f"backward{i}", law=backward)
@@ -136,6 +144,12 @@ class Operations:
     mesh: Mapping[str, int]
     operations: Sequence[Mapping[str, Any]]
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.operations, list | tuple):
+            raise InputError(f"operations must be a list of mappings; got {shown(self.operations)}")
+        entries = [mapping(f"operations[{i}]", entry) for i, entry in enumerate(self.operations)]
+        keep(self, mesh=mapping("mesh", self.mesh), operations=entries)
+
     def program(self, n: int, law: Law) -> Program:
         return Program(
             mesh=self._sizes(n),
@@ -143,35 +157,28 @@ class Operations:
         )
 
     def _sizes(self, n: int) -> dict[str, int]:
-        sizes = dict(self.mesh)
-        free = [axis for axis, size in sizes.items() if size == -1]
-        known = 1
-        for axis, size in sizes.items():
-            known *= 1 if size == -1 else count(f"mesh.{axis}", size)
+        free = [axis for axis, size in self.mesh.items() if isinstance(size, int) and size == -1]
+        sizes = {axis: count(f"mesh.{axis}", size) for axis, size in self.mesh.items() if axis not in free}
+        known = prod(sizes.values())
         if len(free) == 1 and n % known == 0:
             sizes[free[0]] = n // known
         elif free or known != n:
-            raise InputError(f"mesh must have sizes that multiply to n = {n}, at most one of them -1; got {sizes}")
-        return sizes
+            raise InputError(
+                f"mesh must have sizes that multiply to n = {n}, at most one of them -1; got {shown(dict(self.mesh))}"
+            )
+        return {axis: sizes[axis] for axis in self.mesh}
 
 
 def _operation(i: int, entry: dict[str, Any], law: Law) -> Operation:
     placed = {key: entry.pop(key) for key in ("stream", "after") if key in entry}
-    if isinstance(placed.get("after"), str):
-        placed["after"] = [placed["after"]]
     if "compute" in entry and not set(entry) - {"compute", "scale"}:
         scale = number(f"operations[{i}].scale", entry.get("scale", 1.0), above=0)
-        return Compute(name=str(entry["compute"]), law=law.scaled(scale), **placed)
-    if {"collective", "kind", "bytes"} <= set(entry) and not set(entry) - {
-        "collective",
-        "kind",
-        "bytes",
-        "group",
-    }:
+        return Compute(name=text(f"operations[{i}].compute", entry["compute"]), law=law.scaled(scale), **placed)
+    if {"collective", "kind", "bytes"} <= set(entry) <= {"collective", "kind", "bytes", "group"}:
+        name = text(f"operations[{i}].collective", entry["collective"])
         kind = Kind(one_of(f"operations[{i}].kind", entry["kind"], [k.value for k in Kind]))
-        group = str(entry.get("group", ALL))
-        return Collective(name=str(entry["collective"]), kind=kind, nbytes=entry["bytes"], group=group, **placed)
+        return Collective(name=name, kind=kind, nbytes=entry["bytes"], group=entry.get("group", ALL), **placed)
     raise InputError(
         f"operations[{i}] must have the keys compute [scale] or collective, kind, bytes [group], and may have stream "
-        f"and after; got {', '.join(map(str, entry)) or 'none'}"
+        f"and after; got {', '.join(entry) or 'none'}"
     )

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
@@ -14,9 +15,12 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from simulator.build import join
 from simulator.checks import InputError
 
 MOST_NODES = 100_000  # of one file, anchors written out
+USER = "command-line"  # who provides the folder that --config-dir names
+HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra/launcher", "hydra.launcher.KEY")  # what the command may set
 
 
 class YamlSource(FileConfigSource):
@@ -29,14 +33,35 @@ class YamlSource(FileConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         path = Path(self.path, self._normalize_file_name(config_path))
         if not path.is_file():
-            raise ConfigLoadError(f"Config not found : {path}")
+            raise ConfigLoadError(f"Config not found: {path}")
         text = read(path)
         config = parse_yaml(text, _shown(path))
+        preset = config_path.startswith("hydra/")
+        if (preset and self.provider == USER) or (not preset and "hydra" in config):
+            raise InputError(about_hydra(_shown(path)))
         try:
             header = ConfigSource._get_header_dict(text)
         except ValueError as error:
             raise InputError(f"{_shown(path)}:1: {error}") from error
         return ConfigResult(self.provider, f"{self.scheme()}://{self.path}", config, header)
+
+
+def about_hydra(name: str) -> str:
+    """The sentence for a file that says something about Hydra, which could make it run code or write anywhere."""
+    return f"{name} must not say anything about hydra: {', '.join(HYDRA_KEYS)} are set on the command line"
+
+
+def leaves(node: Any, path: str = "") -> Iterator[tuple[str, bool]]:
+    """The keys of all values of a config, and whether each is missing (``???``).
+
+    >>> list(leaves(OmegaConf.create({"n": 8, "compute": {"mean": "???"}})))
+    [('n', False), ('compute.mean', True)]
+    """
+    if isinstance(node, DictConfig) and not (node._is_missing() or node._is_none() or node._is_interpolation()):
+        for key in node:
+            yield from leaves(node._get_node(key), join(path, key))
+    elif path:
+        yield path, bool(node._is_missing())
 
 
 def read(path: Path) -> str:

@@ -48,6 +48,35 @@ BAD = [
     ("+nn=3", "nn is not a key of task=simulate; did you mean n?"),
     ("n.x=3", "n.x is not a key: n is a single value"),
     ("hydra.run.dri=x", "hydra.run.dri is not a key", "did you mean hydra.run.dir?"),
+    # an unknown key is compared with the keys of what is chosen beside it
+    ("compute=normal|compute.sigma=1", "compute.sigma is not a key of compute=normal. Known keys: compute.mean"),
+    ("compute=normal|compute.mean=1|compute.sgima=3", "compute.sgima is not a key of compute=normal. Known keys"),
+    ("compute=empirical|compute.table=t.csv|compute.cv=1", "compute.cv is not a key of compute=empirical", ".columns"),
+    ("topology=ring|topology.dims=[2,2,2]", "topology.dims is not a key of topology=ring. Known keys: topology.alpha"),
+    ("topology=torus3d|topology.dims=[2,2,2]|topology.alhpa=1", "key of topology=torus3d; did you mean topology.alpha"),
+    ("+experiment=torus_512|topology=ring|topology.dims=[2,2,2]", "topology.dims is not a key of topology=ring."),
+    ("+experiment=torus_512|topology.dism=[8,8,8]", "key of topology=torus3d; did you mean topology.dims?"),
+    ("engine=events|engine.threads=2", "engine.threads is not a key of engine=events. Known keys: none"),
+    ("workload=llama3_3b_ddp|workload.layers=3", "workload.layers is not a key of workload=llama3_3b_ddp"),
+    ("workload=tp_dp_overlap|workload.mesh.tp=4|workload.layers=2", "key of workload=tp_dp_overlap", "workload.mesh"),
+    ("~task|iterations=2", "task must be given", "simulate"),
+    ("-m|foo=1,2", "foo is not a key. Known keys: "),
+    ("-m|n=interval(1,2)", "n must list its values, n=A,B,C or n=range(A,B); got interval(1,2)"),
+    ("-m|n=range(8,1e9)", "the sweep must have at most 100000 points"),
+    ("-m|n=range(1,1000)|seed=range(1,1000)", "the sweep must have at most 100000 points"),
+    ("n = 8", "must have no spaces around its =: write n=8"),
+    ('name="${"', "name=", "cannot apply"),
+    ("topology@foo=ring", "topology@foo must be one of the groups compute, engine"),
+    # values of another kind than the constructor takes
+    *((f"name={x}", "name must be text; got") for x in ["nan", "null", "[a]", "{a: 1}", "true", "5"]),
+    ("machine.name=5", "machine.name must be text; got 5"),
+    ("topology.algorithm=[ring]", "topology.algorithm must be ", "; got ['ring']"),
+    *((f"compute=empirical|compute.table={x}", "compute.table must be") for x in ["null", "5", "[t.csv]", "{a: 1}"]),
+    ("compute=empirical|compute.columns=[[t]]", "compute.columns must be a list of text; got [['t']]"),
+    ("compute=empirical|compute.rank=[rank]", "compute.rank must be text; got ['rank']"),
+    *((f'name="a{c}b"', "name must not have control characters; got 'a\\") for c in "\0\n\x1b\x7f\x9b\udce9"),
+    *((f'hydra.run.dir="a{c}b"', "hydra.run.dir must not have control characters") for c in "\0\n\x1b\udce9"),
+    ("\x1b[31m=1", "override '\\x1b[31m=1' cannot be read"),
     ("topology.dims=[2,2,2]", "topology.dims is not a key of topology=nvswitch"),
     ("+n=4", "n has a value already: write n=4 without a plus"),
     ("+topology=ring", "write topology=ring without a plus"),
@@ -64,6 +93,8 @@ BAD = [
     ("--foo", "flag --foo does not exist", "--config-dir"),
     ("--multirn|n=3", "flag --multirn does not exist (did you mean --multirun?)"),
     ("--cfg|foo", "--cfg", "'foo'", "'job'"),
+    ("--resolve", "--resolve must go with --cfg job"),
+    ("--package|n", "--package must go with --cfg job"),
     ("--cfg|job|--package|nope", "--package must be a key of the config; got 'nope'"),
     ("--config-dir|nowhere", "--config-dir must be a folder; got 'nowhere'"),
     ("name=${b}", "name cannot be resolved", "'b' not found"),
@@ -80,7 +111,7 @@ BAD = [
         (f"topology.bandwidth={x}", "topology.bandwidth must be a number, above 0; got")
         for x in ["0", "-1", "nan", "-inf", "true"]
     ),
-    *((f"workload.bytes={x}", "workload.bytes must be a finite number, at least 0; got") for x in ["-1", "nan", "inf"]),
+    *((f"workload.bytes={x}", "workload.bytes must be a finite number, at least 0") for x in ["-1", "nan", "inf"]),
     *((f"seed={x}", "seed must be a whole number, at least 0") for x in ["-1", "abc", "1.5", "9223372036854775808"]),
     ("iterations=0", "iterations must be a whole number, at least 1; got 0"),
     ("timeline=yes", "timeline must be true or false; got 'yes'"),
@@ -104,6 +135,12 @@ BAD = [
     ("compute.mean=1e9", "must take less than 8192 s"),
     ("hydra.run.dir=/dev/null/x", "output folder /dev/null/x cannot be written"),
     ("hydra.run.dir=", "hydra.run.dir must be the path of a folder"),
+    ("hydra.run.dir=null", "hydra.run.dir", "not Optional"),
+    ("hydra.run.dir=${foo}", "hydra.run.dir cannot be resolved: Interpolation key 'foo' not found"),
+    (f"hydra.run.dir={'x' * 300}", "output folder", "cannot be written: File name too long"),
+    ("-m|hydra.sweep.dir=", "hydra.sweep.dir must be the path of a folder"),
+    ("-m|hydra.sweep.dir=${foo}", "hydra.sweep.dir cannot be resolved"),
+    ("-m|hydra.sweep.dir=/dev/null", "output folder /dev/null cannot be written"),
     (
         "topology._target_=os.system",
         "topology._target_ must name something in simulator, topologies",
@@ -113,9 +150,36 @@ BAD = [
     ("+topology._partial_=true", "topology._partial_ is not a key"),
     ("plugins=[nope]", "plugins 'nope' does not exist"),
     ("plugins=nope", "plugins must be a list of module names"),
-    ("+hydra.callbacks.x._target_=os.system", "hydra.callbacks must stay empty"),
-    ("hydra.launcher._target_=os.system", "hydra.launcher._target_ must name a plugin of Hydra"),
-    ("hydra.output_subdir=.hydra", "hydra.output_subdir must stay empty"),
+    # of Hydra itself, only where results go and how a sweep is launched
+    *(
+        (f"{key}={value}", f"{key.lstrip('+')} is not a key of hydra that can be set", "hydra.launcher.KEY")
+        for key, value in {
+            "hydra": "null",
+            "hydra.foo": "1",
+            "hydra.run": "{dir: x}",
+            "hydra.mode": "MULTIRUN",
+            "hydra.verbose": "true",
+            "hydra.job.name": "../../x",
+            "hydra.job.chdir": "true",
+            "hydra.job.env_set": "{A: b}",
+            "hydra.output_subdir": ".hydra",
+            "hydra.searchpath": "[pkg://os]",
+            "hydra/job_logging": "default",
+            "+hydra.callbacks.x._target_": "os.system",
+            "hydra.overrides.task": "[x]",
+            "hydra.sweep.subdir": "x",
+            "hydra.sweeper.params": "{n: 3}",
+            "hydra.sweeper.max_batch_size": "0",
+            "hydra/sweeper": "basic",
+            "hydra.launcher._target_": "os.system",
+            "+hydra.launcher.x._target_": "os.system",
+        }.items()
+    ),
+    ("+hydra.launcher.x={_target_: os.system}", "hydra.launcher.x._target_ is not allowed; got 'os.system'"),
+    ("+hydra.launcher.x=${compute}", "hydra.launcher.x._target_ is not allowed"),
+    ("+compute@hydra.launcher=normal", "compute/normal.yaml must not say anything about hydra"),
+    ("-m|hydra.launcher.x=1", "hydra.launcher.x is not a key"),
+    ("-m|hydra.launcher.n_jobs=0|hydra/launcher=processes", "hydra/launcher=processes cannot start: ", "n_jobs"),
     ("-m|topology=ring,rign", "topology must be one of", "'rign'"),
 ]
 
@@ -193,12 +257,81 @@ def test_a_failing_job_of_a_sweep_does_not_lose_the_others(capsys: pytest.Captur
     assert len(list((tmp_path / "sweep").glob("*/summary.csv"))) == 2
 
 
-def test_a_job_name_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    os.chdir(tmp_path / "in")
-    assert main(["hydra.job.name=../../x", *QUICK]) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["in"]
-    assert [path.name for path in (tmp_path / "in").iterdir()] == ["outputs"]
+@pytest.mark.parametrize("place", [".", "link", "gone", "here"])
+def test_an_empty_folder_is_filled_whatever_it_is(place: str, tmp_path: Path) -> None:
+    """The current folder and a link could not be replaced by another folder; a link may lead to nothing yet."""
+    here = tmp_path / "here"
+    here.mkdir()
+    (tmp_path / "link").symlink_to(here)
+    (tmp_path / "gone").symlink_to(tmp_path / "later")
+    os.chdir(here)
+    assert main([*QUICK, f"hydra.run.dir={place if place == '.' else tmp_path / place}"]) == 0
+    assert "manifest.json" in {path.name for path in (tmp_path / place if place != "." else here).iterdir()}
+    assert os.getcwd() == str(here)
+    assert not list(tmp_path.glob("**/.*partial*"))
+
+
+def test_a_current_folder_that_was_removed_is_one_sentence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    os.chdir(tmp_path / "here")
+    (tmp_path / "here").rmdir()
+    assert main(QUICK) == 1
+    assert capsys.readouterr().err == "error: the current folder must exist; it was removed: go to another one\n"
+    assert main(["--help"]) == 0
+
+
+def test_the_folder_of_config_dir_comes_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A topology and an experiment that our own configs have too, and the primary config."""
+    for name, text in {
+        "topology/nvswitch": "_target_: topologies.Ring\nalpha: 1e-6\nbandwidth: 1e9\n",
+        "experiment/torus_512": "# @package _global_\nname: mine\nn: 6\n",
+        "other/config": "defaults: [task: simulate, _self_]\nplugins: []\nn: 5\n",
+    }.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / f"{name}.yaml").write_text(text)
+    assert main(["--config-dir", ".", "+experiment=torus_512", *QUICK, "hydra.run.dir=out"]) == 0
+    assert capsys.readouterr().out.startswith("mine: ring, n = 6\n")
+    assert main(["--config-dir", "other", *QUICK, "hydra.run.dir=out2"]) == 0
+    assert capsys.readouterr().out.startswith("simulation: nvswitch, n = 5\n")
+    (tmp_path / "other" / "config.yaml").write_text("n: 5\n")
+    assert main(["--config-dir", "other", *QUICK]) == 1
+    assert "task must be given, in config.yaml or as task=NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "statement", ["raise SystemExit(0)", "import sys; sys.exit()", "class E(BaseException): 0\nraise E"]
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_plugin_cannot_end_the_command_silently(
+    statement: str, inside: bool, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = statement.splitlines()
+    text = (
+        "\n".join(["def star(*, alpha: float) -> Topology:", *(f"    {line}" for line in lines)])
+        if inside
+        else statement
+    )
+    (tmp_path / "ending.py").write_text(f"from simulator.topology import Topology\n{text}\n")
+    (tmp_path / "topology").mkdir()
+    (tmp_path / "topology" / "star.yaml").write_text("_target_: ending.star\nalpha: 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for extra in ([], ["-m"]):
+        assert main([*extra, "--config-dir", ".", "topology=star", "plugins=[ending]", *QUICK]) == 1
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert "ending" in err
+        assert "SystemExit" in err or "E:" in err
+        sys.modules.pop("ending", None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["basic", "processes"])
+def test_a_terminal_that_knows_few_characters_shows_question_marks(launcher: str) -> None:
+    for asked in (["hydra.run.dir=out"], ["--cfg", "job"], ["-m", f"hydra/launcher={launcher}"]):
+        with command(*QUICK, 'name="ü"', *asked, PYTHONIOENCODING="ascii") as process:
+            out, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, "")
+        assert "?" in out
 
 
 def test_a_topology_of_ones_own(
@@ -246,6 +379,22 @@ def test_a_bug_is_told_apart_from_a_mistake(
     monkeypatch.setenv("SIMULATOR_TRACEBACK", "1")
     assert main([*QUICK]) == 1
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("extra", [[], ["-m"]])
+def test_an_interruption_is_told_whatever_a_library_makes_of_it(
+    extra: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def stopped(*args: object, **more: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise AttributeError("of a half-made object")
+
+    monkeypatch.setattr("simulator.app._perform", stopped)
+    assert main([*extra, *QUICK]) == 130
+    assert "interrupted" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_teaches_without_importing_anything_heavy() -> None:
@@ -300,4 +449,18 @@ def test_signals_stop_it_cleanly(name: str, status: int, tmp_path: Path) -> None
         out, err = process.communicate(timeout=30)
     assert time.monotonic() - began < 10  # 2 s on a machine that does nothing else
     assert (process.returncode, out, err.count("\n")) == (status, "", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "status"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_sweep_stopped_in_its_first_point_leaves_nothing(name: str, status: int, tmp_path: Path) -> None:
+    with command("-m", "n=4096,2048", "iterations=100000", "plots=false") as process:
+        deadline = time.monotonic() + 30
+        while not list(tmp_path.glob("multirun/*/.*partial*")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(getattr(signal, name))
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (status, "")
+    assert "Traceback" not in err
     assert list(tmp_path.iterdir()) == []

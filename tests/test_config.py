@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from simulator import configs
-from simulator.build import build, check_targets, keys, unknown_key
+from simulator.app import main
+from simulator.build import _hints, build, check_targets, keys, locate, unknown_key
 from simulator.checks import InputError
 from simulator.configdir import config_dir
 from simulator.experiment import Experiment
@@ -128,6 +129,7 @@ def test_another_task_has_no_groups_of_a_simulation(tmp_path: Path) -> None:
 
 # What files may say. Each is an experiment file; the sentence names the file and line, or the key.
 
+HYDRA_IN_A_FILE = r"^experiment/bad\.yaml must not say anything about hydra: hydra\.run\.dir, .* on the command line"
 BAD_FILES = {
     "tab": (b"n: 1\ncompute:\n\tmu: 3\n", r"experiment/bad\.yaml:3: .*\\t"),
     "duplicate": (b"n: 16\nn: 17\n", r"experiment/bad\.yaml:2: found duplicate key n"),
@@ -158,15 +160,49 @@ BAD_FILES = {
     ),
     "not an object": (b"# @package _global_\ntopology: 5\n", r"^topology must be a Topology"),
     "plugins": (b"# @package _global_\nplugins: [my_module]\n", r"^plugins must be named on the command line"),
-    "hydra callbacks": (b"# @package _global_\nhydra: {callbacks: {x: {_target_: os.system}}}\n", r"^hydra\.callbacks"),
-    "hydra environment": (b"# @package _global_\nhydra: {job: {env_set: {PATH: /x}}}\n", r"^hydra\.job\.env_set"),
-    "hydra launcher": (
-        b"# @package _global_\nhydra: {launcher: {_target_: os.system}}\n",
-        r"^hydra\.launcher\._target_",
+    "no number for plugins": (b"# @package _global_\nplugins: 5\n", r"^plugins must be named on the command line"),
+    "a value taken away": (b"# @package _global_\nn: ???\n", r"^n must be given"),
+    "a nested value taken away": (b"# @package _global_\ncompute:\n  mean: ???\n", r"^compute\.mean must be given"),
+    "nothing": (b"# @package _global_\ncompute: null\n", r"^compute must be a Law with a _target_; got None"),
+    "nothing for an engine": (b"# @package _global_\nengine: null\n", r"^engine must be an Engine with a _target_"),
+    "not a number's name": (b"# @package _global_\nname: .nan\n", r"^name must be text; got nan"),
+    "escape": (b'# @package _global_\nname: "\\e[31m"\n', r"^name must not have control characters"),
+    "escape in a key": (b'# @package _global_\n"\\e[31m": 1\n', r"^a key must not have control characters"),
+    "no package": (b"n: 16\n", r"^experiment/bad\.yaml must begin with the line # @package _global_"),
+    "unknown group": (
+        b"# @package _global_\ndefaults:\n  - override /foo: xyz\n",
+        r"^experiment/bad\.yaml: foo must be one of the groups compute, engine",
     ),
-    "hydra logging": (
-        b"# @package _global_\nhydra: {job_logging: {root: {level: INFO}, handlers: {x: {(): os.system}}}}\n",
-        r"^hydra\.job_logging",
+    "launcher": (
+        b"# @package _global_\ndefaults:\n  - override /hydra/launcher: joblib\n",
+        r"^hydra/launcher must be chosen on the command line, not in a file; got 'joblib'",
+    ),
+    "logging": (
+        b"# @package _global_\ndefaults:\n  - override /hydra/job_logging: default\n",
+        r"^hydra/job_logging must be chosen on the command line",
+    ),
+    **{
+        f"hydra {value}": (b"# @package _global_\nhydra: %s\n" % value, HYDRA_IN_A_FILE)
+        for value in (
+            *(b"null", b"3", b"{sweeper: null}", b"{run: {dir: x}}", b"{output_subdir: .hydra}", b"{mode: MULTIRUN}"),
+            *(
+                b"{callbacks: {x: {_target_: os.system}}}",
+                b"{launcher: {_target_: os.system}}",
+                b"{job: {chdir: true}}",
+            ),
+            *(b"{job: {env_set: {PATH: /x}}}", b"{searchpath: ['pkg://evil']}", b"{overrides: {task: [n=9]}}"),
+            b"{job_logging: {root: '${oc.select:hydra.job.num,null}', handlers: {x: {(): os.system}}}}",
+        )
+    },
+    "hydra package": (b"# @package hydra\nsweeper: null\n", HYDRA_IN_A_FILE),
+    "hydra package below": (b"# @package hydra.job_logging\nroot: null\n", HYDRA_IN_A_FILE),
+    "hydra package of another file": (
+        b"# @package _global_\ndefaults:\n  - /compute@hydra.launcher: normal\n",
+        r"^compute/normal\.yaml must not say anything about hydra",
+    ),
+    "hydra files elsewhere": (
+        b"# @package _global_\ndefaults:\n  - /hydra/launcher@hydra.job_logging: basic\n",
+        r"^hydra/launcher/basic\.yaml must not say anything about hydra",
     ),
 }
 
@@ -179,6 +215,43 @@ def test_a_bad_file_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pyte
     (tmp_path / "experiment" / "bad.yaml").write_bytes(data)
     with pytest.raises(InputError, match=sentence):
         experiment("+experiment=bad", extra=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"experiment/bad": "# @package _global_\nhydra: {overrides: {task: ['plugins=[evil]']}}\nplugins: [evil]\n"},
+        {"experiment/bad": "# @package _global_\nplugins: [evil]\nhydra.overrides.task: ['plugins=[evil]']\n"},
+        {"experiment/bad": "# @package hydra.overrides\ntask: ['plugins=[evil]']\n"},
+        {"experiment/bad": "# @package _global_\ntopology: {_target_: evil.Star, alpha: 1, bandwidth: 1}\n"},
+        {"config": "defaults: [task: simulate]\nhydra: {searchpath: ['pkg://evil']}\n"},
+        {"hydra/config": "searchpath: ['pkg://evil']\n"},
+        {"hydra/launcher/basic": "_target_: evil.Launcher\n"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("multirun", [False, True])
+def test_files_alone_import_nothing(
+    files: dict[str, str], multirun: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "evil.py").write_text("open('reached', 'w')\n")
+    for name, text in {"experiment/bad": "# @package _global_\nn: 2\n", **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"{name}.yaml").write_text(text)
+    words = ["+experiment=bad", "iterations=1", "plots=false", "workload.layers=1"]
+    assert main(["--config-dir", ".", *words, *(["-m"] if multirun else [])]) == 1
+    assert not (tmp_path / "reached").exists()
+    assert "evil" not in sys.modules
+
+
+def test_the_typed_overrides_name_the_plugins() -> None:
+    """Not what a config holds in the place where Hydra keeps them."""
+    loader = configs.open_hydra(None).config_loader
+    config = loader.load_configuration(configs.CONFIG, ["n=4", "hydra.run.dir=x"], configs.RunMode.RUN)
+    assert list(config.hydra.overrides.task) == ["n=4"]
+    assert list(config.hydra.overrides.hydra) == ["hydra.run.dir=x"]
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
@@ -216,6 +289,7 @@ WITHIN = [
     *("simulator.experiment.secrets.token_bytes", "simulator.laws.empirical.Path", "simulator.app.main"),
     *("simulator.build.build", "simulator.provenance.subprocess.run", "simulator.results.os.remove"),
     *("simulator.experiment.run", "simulator.laws.Normal", "topologies.ring.ring", "simulator.engine.Draws"),
+    *("simulator.workloads.scaled", "simulator.collectives.ring", "simulator.laws.Normal.scaled"),
 ]
 
 
@@ -304,3 +378,71 @@ def test_a_plugin_that_breaks_is_one_sentence(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(InputError, match=r"^plugins 'no_such_plugin' does not exist"):
         build(base(), plugins=["no_such_plugin"])
     assert "broken_plugin" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("key", "target", "words"),
+    [
+        ("engine", "simulator.engine.Engine", "engine._target_: simulator.engine.Engine must define"),
+        ("workload", "simulator.workloads.Workload", "workload._target_: .* must define program"),
+        ("topology", "simulator.topology.Topology", "topology._target_: .* must define algorithms"),
+        ("workload", "simulator.experiment.Experiment", "workload._target_ must name a Workload; .* is none"),
+        ("engine", "simulator.workloads.TensorParallel", "engine._target_ must name an Engine; .* is none"),
+        ("compute", "simulator.workloads.scaled", "compute._target_ must name a Law; .* is none"),
+    ],
+)
+def test_what_cannot_be_constructed_is_refused(key: str, target: str, words: str) -> None:
+    with pytest.raises(InputError, match=f"^{words}"):
+        build({**base(), key: {"_target_": target}})
+
+
+PLUGIN = """
+from __future__ import annotations
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from simulator.task import Task
+@dataclass(frozen=True, kw_only=True)
+class Mine(Task):
+    name: str = "mine"
+    count: int = 1
+    share: float | None = None
+    ready: bool = False
+    words: Sequence[str] = ()
+    sizes: list[int] | None = None
+    limits: Mapping[str, float] = None
+    def execute(self, folder, progress=None): ...
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("count", 1.5, "a whole number; got 1.5"),
+        ("count", True, "a whole number; got True"),
+        ("share", "x", "a number or null; got 'x'"),
+        ("ready", 1, "true or false; got 1"),
+        ("words", "abc", "a list of text; got 'abc'"),
+        ("words", ["a", 1], "a list of text; got "),
+        ("sizes", [1.5], "a list of whole numbers or null; got "),
+        ("sizes", {"a": 1}, "a list of whole numbers or null; got "),
+        ("limits", {"a": None}, "keys with values that are a number; got "),
+        ("limits", [1], "keys with values that are a number; got "),
+        ("name", {"a": 1}, "text; got "),
+    ],
+)
+def test_values_are_of_the_kind_that_a_plugin_asks_for(
+    key: str, value: object, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asking.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(tmp_path)
+    good = {"_target_": "asking.Mine", "share": 1, "words": ["a"], "sizes": [1], "limits": {"a": 1}, "ready": True}
+    assert isinstance(build(good, plugins=["asking"]), Task)
+    with pytest.raises(InputError, match=f"^{key} must be {words}"):
+        build({**good, key: value}, plugins=["asking"])
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_the_type_hints_of_our_own_targets_can_be_read(path: Path) -> None:
+    """Where they cannot, the kinds of values would go unchecked."""
+    for target in re.findall(r"_target_: (\S+)", (config_dir() / path).read_text(encoding="utf-8")):
+        assert _hints(locate(target, "_target_"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -272,7 +273,16 @@ def test_the_aggregated_table_is_the_same_for_any_chunk_and_agrees_with_the_rows
     [
         ({"compute": Deterministic(mean=9000.0)}, "an iteration must take less than 8192 s"),
         ({"compute": Deterministic(mean=30.0)}, "an iteration must take less than 8192 s.*got 9600"),
-        ({"topology": NVSwitch(alpha=5e-6, bandwidth=1.0)}, "collective .*layer0.* must take less than 8192 s"),
+        ({"compute": Deterministic(mean=30.0)}, "^compute must be shorter: .*of which 9600 s are compute"),
+        ({"topology": NVSwitch(alpha=20.0, bandwidth=1e9)}, "^workload must be shorter: .*of which 5.1"),
+        (
+            {"topology": NVSwitch(alpha=5e-6, bandwidth=1.0)},
+            "^bytes must be lower, or bandwidth higher: collective .*layer0.* must take less than 8192 s",
+        ),
+        (
+            {"topology": NVSwitch(alpha=1e300, bandwidth=1.0)},
+            "^alpha must be lower: collective .*layer0.* got 2e.300 s",
+        ),
     ],
 )
 def test_times_beyond_the_clock_are_refused(changes, words):
@@ -290,6 +300,15 @@ class Wrong(Deterministic):
     value = -1.0
 
 
+@pytest.mark.parametrize("value", [1e5, 1.7e308, float("inf")])
+@every_engine
+def test_a_law_that_draws_no_end_is_stopped(value, engine, monkeypatch):
+    """By one sentence, and no warning on the way."""
+    monkeypatch.setattr(Wrong, "value", value)
+    with pytest.raises(InputError, match=r"^compute must be shorter: an iteration must take less than 8192 s"):
+        run(paper_job(iterations=1, compute=Wrong(mean=1.0), engine=engine))
+
+
 @pytest.mark.parametrize("value", [-1.0, float("nan")])
 def test_a_law_that_draws_no_time_is_stopped(value, monkeypatch):
     monkeypatch.setattr(Wrong, "value", value)
@@ -297,3 +316,35 @@ def test_a_law_that_draws_no_time_is_stopped(value, monkeypatch):
         InputError, match=f"the wrong law drew a block time of {value:g} s for 'layer0.forward0.compute'"
     ):
         run(paper_job(iterations=1, compute=Wrong(mean=1.0)))
+
+
+@every_engine
+def test_no_iterations_have_no_records(engine):
+    assert list(trace(paper_job(engine=engine), range(0))) == []
+
+
+def test_a_chunk_is_as_large_as_fits():
+    """The hint is followed as far as memory goes; many barriers, many ranks and no computes make a chunk small too."""
+    engine = Vector(iterations_per_chunk=10**9, threads=1)
+    assert engine.chunk(paper_job(n=4096).program, 10**7) * 4096 * 8 <= 2**28
+    assert engine.chunk(paper_job(n=4096).program, 3) == 3
+    groups = Operations(mesh={"dp": -1, "tp": 2}, operations=[
+        {"collective": "a", "kind": "send", "bytes": 1, "group": "tp"}
+    ])  # fmt: skip
+    program = paper_job(n=2**22, workload=groups).program
+    assert [Vector(threads=1, iterations_per_chunk=x).chunk(program, 10**7) for x in (None, 10**9)] == [1, 8]
+
+
+@pytest.mark.parametrize("bandwidth", [float("inf"), 450e9])
+def test_every_manifest_is_json(bandwidth, tmp_path):
+    """Which has no word for infinity."""
+    result = run(paper_job(iterations=1, topology=NVSwitch(alpha=5e-6, bandwidth=bandwidth)))
+    result.manifest["config"] = {"bandwidth": bandwidth, "sizes": [(8, float("nan"))]}
+    result.write(tmp_path)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    record = json.loads((tmp_path / "manifest.json").read_text(), parse_constant=refuse)
+    assert float(record["config"]["bandwidth"]) == bandwidth
+    assert record["config"]["sizes"] == [[8, "nan"]]

@@ -23,15 +23,15 @@ LAYERS = [
     {"experiment"},
     {"figures", "timeline", "build"},
     {"plots", "report", "yaml_files"},
-    {"studies", "sweeps"},
+    {"studies", "sweeps", "loader"},
     {"configs"},
     {"app"},
     {"__main__"},
 ]
 LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
 HOMES = {
-    "hydra": {"app", "configs", "yaml_files"},
-    "omegaconf": {"app", "configs", "yaml_files"},
+    "hydra": {"app", "configs", "loader", "yaml_files"},
+    "omegaconf": {"app", "configs", "loader", "yaml_files"},
     "rich": {"app", "report"},
     "simpy": {"engine_events"},
     "matplotlib": {"plots"},

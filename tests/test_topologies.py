@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
+import numpy as np
 import pytest
 
 from simulator.checks import InputError
-from simulator.collectives import Kind, bucket, ring
-from simulator.topology import Topology
+from simulator.collectives import Algorithm, Kind, bucket, ring
+from simulator.topology import Machine, Topology
 from topologies import NVSwitch, Ring, Torus3D
 from topologies.torus import most_cubic
 
@@ -169,6 +174,65 @@ def test_dims_are_three_whole_numbers(dims):
 def test_message_sizes_are_numbers(size):
     with pytest.raises(InputError, match="bytes must be"):
         Ring(alpha=5e-6, bandwidth=450e9).cost(Kind.ALL_REDUCE, size, 8)
+
+
+@pytest.mark.parametrize("n", [0, -8, 1.5, True, None, 2**24 + 1, 10**18 + 3])
+@every_topology
+def test_groups_are_of_1_to_16777216_ranks(name, n):
+    with pytest.raises(InputError, match=r"^n must be a whole number, at least 1"):
+        build(name).cost(Kind.ALL_REDUCE, 1, n)
+
+
+@pytest.mark.parametrize("kind", ["bogus", None, 3, []])
+def test_kinds_are_known(kind):
+    with pytest.raises(InputError, match=r"^kind must be one of all_reduce, .*; got"):
+        Ring(alpha=5e-6, bandwidth=450e9).cost(kind, 1, 8)
+    assert Ring(alpha=5e-6, bandwidth=450e9).cost("send", 1, 8).algorithm.name == "ring"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mine(Topology):
+    """A plug-in that may be wrong."""
+
+    offered: Any = ()
+
+    def algorithms(self, kind: Kind, n: int) -> Any:
+        return self.offered
+
+
+@pytest.mark.parametrize(
+    ("offered", "words"),
+    [
+        *((x, "algorithms of Mine must be at least one Algorithm for all_reduce .*; got") for x in ((), None, 3)),
+        ((3,), "algorithms of Mine must be an Algorithm; got 3"),
+        *(((Algorithm("mine", x, 1.0, ""),), "rounds of algorithm 'mine' of Mine must be .*, at least 0; got")
+          for x in (-1, float("nan"), float("inf"), "2", None)),
+        *(((Algorithm("mine", 1, x, ""),), "volume of algorithm 'mine' of Mine must be .*, at least 0; got")
+          for x in (-0.5, float("nan"), float("inf"), True)),
+    ],
+)  # fmt: skip
+def test_what_a_plug_in_offers_is_checked(offered, words):
+    with pytest.raises(InputError, match=f"^{words}"):
+        Mine(alpha=5e-6, bandwidth=450e9, offered=offered).cost(Kind.ALL_REDUCE, 2**28, 8)
+
+
+def test_links_are_kept_as_doubles():
+    ring = Ring(alpha=np.float32(0.0), bandwidth=np.float32(450e9))
+    assert (type(ring.alpha), type(ring.bandwidth)) == (float, float)
+    for changes in ({"alpha": 10**400}, {"bandwidth": -(10**400)}, {"algorithm": ["ring"]}, {"algorithm": 3}):
+        with pytest.raises(InputError, match=f"^{next(iter(changes))} must be"):
+            Ring(**{"alpha": 5e-6, "bandwidth": 450e9, **changes})
+    for name in (None, "", 3):
+        with pytest.raises(InputError, match=r"^name must be text"):
+            Machine(name=name, alpha=5e-6, bandwidth=450e9)
+
+
+@pytest.mark.parametrize("n", [2**24, 14_414_400, 16_777_213])
+def test_most_cubic_of_the_largest_domains(n):
+    """A power of two, the number with the most divisors, and a prime."""
+    began = perf_counter()
+    assert prod(most_cubic(n)) == n
+    assert perf_counter() - began < 0.5  # about 5 ms
 
 
 def astra_rows():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
 
-from simulator.checks import InputError, count
+from simulator.checks import MAX_RANKS, InputError, count, keep, shown
 from simulator.collectives import Algorithm, Kind, bucket
 from simulator.topology import Topology
 
@@ -27,14 +27,14 @@ class Torus3D(Topology):
     def __post_init__(self) -> None:
         if self.dims is not None:
             if not isinstance(self.dims, list | tuple) or len(self.dims) != 3:
-                raise InputError(f"dims must be three whole numbers such as [8,8,8]; got {self.dims!r}")
-            object.__setattr__(self, "dims", tuple(count("dims", side) for side in self.dims))
+                raise InputError(f"dims must be three whole numbers such as [8,8,8]; got {shown(self.dims)}")
+            keep(self, dims=tuple(count("dims", side) for side in self.dims))
         super().__post_init__()
 
     def check(self, n: int) -> None:
         if self.dims is not None and prod(self.dims) != n:
             text = "x".join(map(str, self.dims))
-            raise InputError(f"dims must multiply to n = {n}; got {text} = {prod(self.dims)}")
+            raise InputError(f"dims must multiply to n = {n}; got {text} = {shown(prod(self.dims))}")
 
     def sides(self, n: int) -> tuple[int, ...]:
         """The three sides used for ``n`` ranks."""
@@ -61,6 +61,7 @@ def most_cubic(n: int) -> tuple[int, int, int]:
     >>> most_cubic(512), most_cubic(128), most_cubic(7)
     ((8, 8, 8), (8, 4, 4), (7, 1, 1))
     """
+    count("n", n, most=MAX_RANKS)
     divisors = [d for d in range(1, isqrt(n) + 1) if n % d == 0]
     triples = [
         (n // (y * z), y, z) for z in divisors for y in divisors if z <= y and n % (y * z) == 0 and n // (y * z) >= y

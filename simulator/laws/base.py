@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from math import isinf, nan, sqrt
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simulator.checks import InputError
+from simulator.checks import InputError, count, keep, number, shown
 
 Array = NDArray[np.float64]
 Noise = Literal["exponential", "uniform", "normal", "none"]
@@ -17,7 +18,16 @@ Noise = Literal["exponential", "uniform", "normal", "none"]
 _DRAW = {"exponential": "standard_exponential", "uniform": "random", "normal": "standard_normal"}
 
 
+LONGEST = 1e9  # s, of a block: 30 years. Sums and powers of longer ones may leave the range of doubles
+MAX_CV = 1000.0
 MAX_RISK = 1e-11  # the paper's own Frechet parameters, as zero_sum blocks, put 1.1e-12 below 0
+
+
+def keep_scale(law: Any, mean: str = "mean") -> None:
+    """Check and store a law's field ``mean``, or what stands for it, and its ``cv`` where it has one."""
+    keep(law, **{mean: number(mean, getattr(law, mean), least=0, most=LONGEST)})
+    if hasattr(law, "cv"):
+        keep(law, cv=number("cv", law.cv, least=0, most=MAX_CV))
 
 
 def refuse_negative(risk: float, cv: float) -> None:
@@ -44,10 +54,12 @@ class Law(ABC):
     Attributes:
         mean: mean time of one rank, seconds.
         noise: kind of the base variates.
+        scale_field: name of the field that a block of twice the length has twice of.
     """
 
     mean: float
     noise: ClassVar[Noise] = "exponential"
+    scale_field: ClassVar[str] = "mean"
 
     @property
     def name(self) -> str:
@@ -56,8 +68,13 @@ class Law(ABC):
 
     @property
     def note(self) -> str:
-        """What a reader of results must know of where the law is from, or an empty string."""
+        """What a reader of results must know of the law: where it is from, what it does not allow; or nothing."""
         return ""
+
+    @property
+    def spread(self) -> float:
+        """How far ranks typically are from the mean, seconds: 0 where all agree, NaN where the law does not say."""
+        return nan
 
     @abstractmethod
     def transform(self, x: Array) -> None:
@@ -69,22 +86,25 @@ class Law(ABC):
 
     def scaled(self, factor: float) -> Self:
         """The law of ``factor`` times as long a block: mean and standard deviation both times ``factor``."""
-        changes: dict[str, Any] = {"mean": self.mean * factor}
-        return replace(self, **changes)  # type: ignore[type-var]  # every law is a dataclass with a field mean
+        scale = getattr(self, self.scale_field) * number("factor", factor, above=0)
+        changes: dict[str, Any] = {self.scale_field: scale}
+        return replace(self, **changes)  # type: ignore[type-var]  # every law is a dataclass
 
-    def check_ranks(self, n: int) -> None:  # noqa: B027 - most laws take any n
+    def check_ranks(self, n: int) -> None:
         """Raise InputError when ``n`` ranks cannot draw from this law."""
+        count("n", n)
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Array:
         """Draw times: an array of shape ``size`` whose last axis is the ranks, seconds."""
         x = np.empty(size)
+        self.check_ranks(x.shape[-1] if x.ndim else 1)
         fill(self.noise, rng, x)
         self.transform(x)
         return x
 
     def wait(self, n: int) -> float:
         """Expected wait of one rank at a barrier of ``n``: the synchronization tax, seconds (0 at n = 1)."""
-        return self.expected_max(n) - self.mean if n > 1 else 0.0
+        return self.expected_max(n) - self.mean if count("n", n) > 1 else 0.0
 
     def max_cdf(self, x: ArrayLike, n: int) -> Array | None:
         """P(slowest of ``n`` ranks <= x), or None where the law has no closed form for it."""
@@ -116,6 +136,15 @@ class IndependentLaw(Law):
     def var(self) -> float:
         """Variance of one rank's time, seconds^2; infinite where it does not exist."""
 
+    @property
+    def note(self) -> str:
+        infinite = "compute: the block times have an infinite variance, so that standard errors are no guide"
+        return infinite if isinf(self.var) else ""
+
+    @property
+    def spread(self) -> float:
+        return sqrt(self.var)
+
     def transform(self, x: Array) -> None:
         x[...] = self.quantile(np.maximum(x, np.finfo(float).tiny))
 
@@ -125,6 +154,9 @@ class IndependentLaw(Law):
 
     def ppf(self, p: ArrayLike) -> Array:
         """The time that a rank stays below with probability ``p``, in (0, 1)."""
+        p = np.asarray(p, dtype=float)
+        if not ((p > 0) & (p < 1)).all():
+            raise InputError(f"p must be probabilities above 0 and below 1; got {shown(p.tolist())}")
         return self.quantile(-np.log(p))
 
     def expected_max(self, n: int) -> float:
@@ -147,6 +179,20 @@ class IndependentLaw(Law):
         below = np.exp(-nodes)
         above = np.exp(-self.exponent(self.quantile(nodes) + np.asarray(w)[..., None]))
         return n * np.sum(weights * np.maximum(above - below, 0.0) ** (n - 1), axis=-1)
+
+
+def standardise(x: ArrayLike, centre: float, spread: float) -> Array:
+    """z = (x - centre)/spread; without spread it jumps from -inf to +inf at the centre."""
+    x = np.asarray(x, dtype=float)
+    if spread == 0:
+        return np.where(x < centre, -np.inf, np.inf)
+    with np.errstate(over="ignore"):
+        return np.asarray((x - centre) / spread)
+
+
+def rescale(z: Array, centre: float, spread: float) -> Array:
+    """centre + spread*z, the inverse of ``standardise``; without spread the centre, also where z is infinite."""
+    return np.asarray(centre + spread * z) if spread > 0 else np.full_like(z, centre)
 
 
 def _exponential_nodes(n: int) -> tuple[Array, Array]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simulator.checks import InputError, count, nearest, number, one_of
-from simulator.laws.base import Array, IndependentLaw, Law, Noise
+from simulator.checks import InputError, count, keep, nearest, number, one_of, shown, text, texts
+from simulator.laws.base import LONGEST, Array, IndependentLaw, Law, Noise
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -41,32 +46,17 @@ def empirical(
     >>> law.name, round(law.mean, 4)
     ('empirical', 4.5214)
     """
-    import pandas as pd
-
     one_of("resample", resample, ["steps", "values"])
-    number("unit", unit, above=0)
-    count("skip", skip, least=0)
-    if not isinstance(columns, Sequence) or isinstance(columns, str) or not columns:
-        raise InputError(f"columns must be a list of at least one column name; got {columns!r}")
-    path = next((p for p in (Path(table), DATA / str(table)) if p.is_file()), None)
-    if path is None:
-        known = sorted(p.name for p in DATA.glob("*.csv"))
-        raise InputError(f"table must be an existing CSV file or one of {', '.join(known)}; {str(table)!r} is none")
-    try:
-        frame = pd.read_csv(path, comment="#")
-    except (OSError, ValueError) as error:  # pandas' parser errors are ValueErrors
-        raise InputError(f"table {path} cannot be read as CSV: {str(error).splitlines()[0]}") from None
-    for column in (rank, step, *columns):
-        if column not in frame:
-            have = ", ".join(map(str, frame.columns))
-            raise InputError(f"table {path.name} has no column {column!r}{nearest(column, frame)}; it has {have}")
-    try:
-        frame["time"] = frame[list(columns)].astype(float).sum(axis=1, skipna=False) * unit
-        wide = frame.pivot(index=step, columns=rank, values="time").iloc[skip:]
-    except ValueError as error:
-        raise InputError(f"table {path.name} must have one row of numbers per {step} and {rank}: {error}") from None
-    times = wide.to_numpy()
-    if times.size == 0 or not np.isfinite(times).all() or (times < 0).any():
+    unit = number("unit", unit, above=0)
+    skip = count("skip", skip, least=0)
+    names = texts("columns", columns)
+    if not names or len(set(names)) < len(names):
+        raise InputError(f"columns must be a list of at least one column name, each once; got {shown(columns)}")
+    if text("rank", rank) == text("step", step) or {rank, step} & set(names):
+        raise InputError(f"rank, step and columns must name different columns; got {rank}, {step}, {', '.join(names)}")
+    path = _find(table)
+    times = _read(path, rank, step, names).to_numpy()[skip:] * unit
+    if times.size == 0 or not (np.isfinite(times) & (times >= 0)).all():
         raise InputError(
             f"table {path.name} must give every {rank} of every {step} a time of at least 0 after skip = {skip}; "
             f"got {times.shape[0]} steps with {int((~(times >= 0)).sum())} missing or bad values"
@@ -78,13 +68,81 @@ def empirical(
     return EmpiricalBlocks(steps=times, origin=origin)
 
 
-@dataclass(frozen=True, kw_only=True)
+def _find(table: Any) -> Path:
+    known = sorted(p.name for p in DATA.glob("*.csv"))
+    if isinstance(table, str | os.PathLike):
+        for path in (Path(table), DATA / table):
+            if os.path.isfile(path):
+                return path
+    raise InputError(f"table must be an existing CSV file or one of {', '.join(known)}; {shown(table)} is none")
+
+
+def _read(path: Path, rank: str, step: str, columns: Sequence[str]) -> pd.DataFrame:
+    """The sum of ``columns``, with a row for each step and a column for each rank.
+
+    Numbers are in ascending order; names stay in the order of the file, where "10" may follow "9".
+    """
+    import pandas as pd
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # rows of another length than the header
+            header = pd.read_csv(path, comment="#", header=None, nrows=1, dtype=str).iloc[0].tolist()
+            frame = pd.read_csv(path, comment="#", index_col=False, low_memory=False)
+    except Exception as error:  # parsers, decoders and decompressors raise errors of many kinds
+        why = (str(error) or type(error).__name__).splitlines()[0]
+        raise InputError(f"table {path} cannot be read as CSV: {why}") from None
+    twice = [name for name in header if header.count(name) > 1]
+    if twice:
+        raise InputError(f"table {path.name} must have columns of different names; it has {twice[0]!r} twice")
+    for column in (rank, step, *columns):
+        if column not in frame:
+            have = ", ".join(map(str, frame.columns))
+            raise InputError(f"table {path.name} has no column {column!r}{nearest(column, frame)}; it has {have}")
+    measured = pd.DataFrame({"step": frame[step], "rank": frame[rank]})
+    try:
+        if measured.isna().to_numpy().any():
+            raise ValueError("one is missing")
+        if any(pd.api.types.is_bool_dtype(frame[column]) for column in columns):
+            raise ValueError("true and false are no numbers")
+        measured["time"] = frame[list(columns)].astype(float).sum(axis=1, skipna=False)
+        wide = measured.pivot(index="step", columns="rank", values="time")
+    except ValueError as error:
+        raise InputError(f"table {path.name} must have one row of numbers per {step} and {rank}: {error}") from None
+    rows, names = (
+        wide.axes[axis] if pd.api.types.is_numeric_dtype(measured[key]) else measured[key].unique()
+        for axis, key in enumerate(("step", "rank"))
+    )
+    return wide.loc[rows, names]
+
+
+def _values(field: str, values: Any, dimensions: int) -> Array:
+    """A copy of measured times that nobody else can change."""
+    try:
+        times = np.array(values, dtype=float)
+    except (TypeError, ValueError, OverflowError):
+        times = np.empty(0)
+    if times.ndim != dimensions or times.size == 0 or not ((times >= 0) & (times <= LONGEST)).all():
+        shape = "a list" if dimensions == 1 else "a table (steps x ranks)"
+        raise InputError(
+            f"{field} must be {shape} of at least one time, each from 0 to {LONGEST:g} s; got {shown(values)}"
+        )
+    times.flags.writeable = False
+    return times
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Empirical(IndependentLaw):
     """Ranks draw independently from measured ``values`` (seconds), each with the same probability."""
 
     values: Array = field(repr=False)
     factor: float = 1.0
     origin: str = ""
+    scale_field: ClassVar[str] = "factor"
+
+    def __post_init__(self) -> None:
+        keep(self, values=_values("values", self.values, 1))
+        keep(self, factor=number("factor", self.factor, above=0, most=LONGEST / max(self.values.max(), 1.0)))
 
     @property
     def name(self) -> str:
@@ -97,7 +155,9 @@ class Empirical(IndependentLaw):
     @cached_property
     def sorted(self) -> Array:
         """The values in ascending order, seconds."""
-        return np.sort(self.values) * self.factor
+        ordered = np.sort(self.values) * self.factor
+        ordered.flags.writeable = False
+        return ordered
 
     @cached_property
     def mean(self) -> float:  # type: ignore[override]
@@ -106,9 +166,6 @@ class Empirical(IndependentLaw):
     @property
     def var(self) -> float:
         return float(np.var(self.sorted))
-
-    def scaled(self, factor: float) -> Empirical:
-        return replace(self, factor=self.factor * factor)
 
     def quantile(self, t: ArrayLike) -> Array:
         size = self.sorted.size
@@ -134,7 +191,7 @@ class Empirical(IndependentLaw):
         return np.asarray((((reach - first) / size) ** n - ((reach - after) / size) ** n).sum(axis=-1))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class EmpiricalBlocks(Law):
     """Blocks of ranks draw a whole measured step together: ``steps`` has shape (steps, ranks), seconds."""
 
@@ -142,6 +199,11 @@ class EmpiricalBlocks(Law):
     factor: float = 1.0
     origin: str = ""
     noise: ClassVar[Noise] = "uniform"
+    scale_field: ClassVar[str] = "factor"
+
+    def __post_init__(self) -> None:
+        keep(self, steps=_values("steps", self.steps, 2))
+        keep(self, factor=number("factor", self.factor, above=0, most=LONGEST / max(self.steps.max(), 1.0)))
 
     @property
     def name(self) -> str:
@@ -155,12 +217,13 @@ class EmpiricalBlocks(Law):
     def mean(self) -> float:  # type: ignore[override]
         return float(np.mean(self.steps)) * self.factor
 
-    def scaled(self, factor: float) -> EmpiricalBlocks:
-        return replace(self, factor=self.factor * factor)
+    @property
+    def spread(self) -> float:
+        return float(np.std(self.steps)) * self.factor
 
     def check_ranks(self, n: int) -> None:
         ranks = self.steps.shape[1]
-        if n % ranks:
+        if count("n", n) % ranks:
             raise InputError(
                 f"n must be a multiple of the {ranks} measured ranks when whole steps are resampled "
                 f"(or set resample=values); got {n}"

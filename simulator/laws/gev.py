@@ -7,14 +7,15 @@ The exponent of a rank's distribution function is t = -ln F, and the upper tail 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp, expm1, log
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simulator.laws.base import Array, Law
+from simulator.checks import MAX_RANKS, InputError, count, keep, number
+from simulator.laws.base import Array, Law, keep_scale
 
 TINY = float(np.finfo(float).tiny)
 NO_SHAPE = 1e-20  # below this |xi|, expm1(xi*L)/xi and L are the same double for every L a draw can reach
@@ -29,7 +30,10 @@ def box(log_ratio: ArrayLike, xi: float) -> Array:
     from scipy.special import exprel
 
     ratio = np.asarray(log_ratio, dtype=float)
-    return np.asarray(ratio * exprel(xi * ratio))
+    if xi == 0:
+        return ratio
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(xi * ratio == -np.inf, -1 / xi, ratio * exprel(xi * ratio)))
 
 
 def unbox(value: ArrayLike, xi: float) -> Array:
@@ -85,6 +89,22 @@ class BlockMaxima(Law):
     m: int
 
     parent: ClassVar[str]
+    scale_field: ClassVar[str] = "centre"
+
+    def __post_init__(self) -> None:
+        keep_scale(self, "centre")
+        mu, sigma, xi = number("mu", self.mu), number("sigma", self.sigma, above=0), number("xi", self.xi)
+        keep(self, mu=mu, sigma=sigma, xi=xi, m=count("m", self.m, least=2, most=MAX_RANKS))
+        if xi >= 1:
+            raise InputError(f"xi must be below 1, since a law with xi >= 1 has no mean; got {xi!r}")
+        if xi < -1:
+            raise InputError(f"xi must be at least -1, below which no fit has a maximum likelihood; got {xi!r}")
+        for name, value, low, high in (("sigma", sigma, 1e-9, 1e9), ("mu", abs(mu), 0.0, 1e6 * sigma)):
+            if not low <= value <= high:
+                raise InputError(
+                    f"{name} must be of ordinary size (sigma 1e-9 to 1e9, |mu| up to 1e6*sigma), since precision would "
+                    f"be lost; got mu = {mu:g}, sigma = {sigma:g}"
+                )
 
     @property
     def name(self) -> str:
@@ -95,21 +115,9 @@ class BlockMaxima(Law):
         """b = r*a: the standard deviation that z-scores are measured in, seconds."""
         return self.cv * self.centre
 
-    def scaled(self, factor: float) -> Self:
-        return replace(self, centre=self.centre * factor)
-
     def gev_tax(self, n: int) -> float:
         """tau(n) = b*(mu + sigma*(ln k + Euler's gamma)), k = n/m, and its form for xi != 0: the paper's equation."""
         return self.spread * gev_mean(self.mu, self.sigma, self.xi, n / self.m)
-
-
-def standardise(law: BlockMaxima, x: ArrayLike) -> Array:
-    """z = (x - a)/b; a law without spread jumps from -inf to +inf at its centre."""
-    x = np.asarray(x, dtype=float)
-    if law.spread == 0:
-        return np.where(x < law.centre, -np.inf, np.inf)
-    with np.errstate(over="ignore"):
-        return np.asarray((x - law.centre) / law.spread)
 
 
 def tail_exponent(law: BlockMaxima, z: ArrayLike) -> Array:

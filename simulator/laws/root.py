@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simulator.laws.base import Array, IndependentLaw, refuse_negative
-from simulator.laws.gev import TINY, BlockMaxima, box, finish_tail, standardise, tail_exponent
+from simulator.laws.base import Array, IndependentLaw, refuse_negative, rescale, standardise
+from simulator.laws.gev import TINY, BlockMaxima, box, finish_tail, tail_exponent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,7 @@ class Root(BlockMaxima, IndependentLaw):
     parent: ClassVar[str] = "root"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         refuse_negative(float(self.cdf(0.0)) if self.spread > 0 else 0.0, self.cv)
 
     @property
@@ -42,10 +43,10 @@ class Root(BlockMaxima, IndependentLaw):
     def quantile(self, t: ArrayLike) -> Array:
         with np.errstate(divide="ignore"):
             z = self.mu + self.sigma * box(-np.log(self.m * np.asarray(t, dtype=float)), self.xi)
-        return self.centre + self.spread * z
+        return rescale(z, self.centre, self.spread)
 
     def exponent(self, x: ArrayLike) -> Array:
-        return tail_exponent(self, standardise(self, x))
+        return tail_exponent(self, standardise(x, self.centre, self.spread))
 
     def transform(self, x: Array) -> None:
         np.maximum(x, TINY, out=x)

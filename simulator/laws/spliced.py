@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from math import exp, isfinite, log, nan
+from math import exp, log, nan
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from simulator.checks import InputError
-from simulator.laws.base import Array, IndependentLaw, refuse_negative
+from simulator.laws.base import Array, IndependentLaw, refuse_negative, rescale, standardise
 from simulator.laws.gev import (
     NO_SHAPE,
     TINY,
@@ -20,7 +20,6 @@ from simulator.laws.gev import (
     box,
     finish_tail,
     over_exponent,
-    standardise,
     tail_exponent,
     unbox,
 )  # fmt: skip
@@ -51,6 +50,7 @@ class Spliced(BlockMaxima, IndependentLaw):
     parent: ClassVar[str] = "spliced"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.splice  # noqa: B018 - solve now, so that what cannot be met is refused here
         refuse_negative(float(self.cdf(0.0)) if self.spread > 0 else 0.0, self.cv)
 
@@ -73,12 +73,13 @@ class Spliced(BlockMaxima, IndependentLaw):
         with np.errstate(divide="ignore"):
             upper = self.mu + self.sigma * box(-np.log(self.m * np.minimum(t, cut)), self.xi)
         lower = joint - scale * box(np.maximum(t - cut, 0.0), shape)
-        return np.asarray(self.centre + self.spread * np.where(t <= cut, upper, lower))
+        return rescale(np.where(t <= cut, upper, lower), self.centre, self.spread)
 
     def exponent(self, x: ArrayLike) -> Array:
         _, cut, joint, scale, shape = self.splice
-        z = standardise(self, x)
-        body = cut + unbox((joint - np.minimum(z, joint)) / scale, shape)
+        z = standardise(x, self.centre, self.spread)
+        with np.errstate(over="ignore"):
+            body = cut + unbox((joint - np.minimum(z, joint)) / scale, shape)
         return np.asarray(np.where(z >= joint, tail_exponent(self, np.maximum(z, joint)), body))
 
     def transform(self, x: Array) -> None:
@@ -116,7 +117,7 @@ def _splice(mu: float, sigma: float, xi: float, m: int) -> Splice:
 
     refusal = InputError(
         f"parent spliced has no per-rank law of mean 0 and variance 1 for mu = {mu:g}, sigma = {sigma:g}, xi = {xi:g}, "
-        f"m = {m}; use parent zero_sum (blocks of {m} ranks) or root (exact maxima, other mean)"
+        f"m = {m}; try parent zero_sum (blocks of 4 ranks) or root (exact maxima, other mean)"
     )
 
     def z(logt: float) -> float:
@@ -139,7 +140,7 @@ def _splice(mu: float, sigma: float, xi: float, m: int) -> Splice:
         scale = gap * (1 - shape)
         return joint, scale, shape, log(scale) + (1 + xi) * log(cut) - log(sigma) + xi * log(m)
 
-    if not isfinite(mu) or 2 * xi >= 1:
+    if 2 * xi >= 1:
         raise refusal
 
     def mismatch(solved: tuple[float, float, float, float] | None) -> float:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import exp, expm1, isfinite, log, pi, sqrt
+from math import exp, expm1, isfinite, log, log1p, pi, sqrt
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simulator.checks import InputError
-from simulator.laws.base import Array, Noise, refuse_negative
-from simulator.laws.gev import TINY, BlockMaxima, box, over_exponent, standardise, tail_exponent, unbox
+from simulator.checks import InputError, count
+from simulator.laws.base import Array, Noise, refuse_negative, standardise
+from simulator.laws.gev import TINY, BlockMaxima, box, over_exponent, tail_exponent, unbox
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +29,7 @@ class ZeroSum(BlockMaxima):
     noise: ClassVar[Noise] = "uniform"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.m != 4:
             raise InputError(f"m must be 4 for parent zero_sum; got {self.m!r}")
         self.radius  # noqa: B018 - solve now, so that what cannot be met is refused here
@@ -46,10 +47,10 @@ class ZeroSum(BlockMaxima):
     @cached_property
     def at_zero(self) -> float:
         """-ln G(0)."""
-        return float(np.exp(-unbox(-self.mu / self.sigma, self.xi)))
+        return _at_zero(self.mu, self.sigma, self.xi)
 
     def check_ranks(self, n: int) -> None:
-        if n % 4:
+        if count("n", n) % 4:
             raise InputError(f"n must be a multiple of 4 for parent zero_sum, whose blocks are 4 ranks; got {n}")
 
     def transform(self, x: Array) -> None:
@@ -73,19 +74,26 @@ class ZeroSum(BlockMaxima):
 
     def expected_max(self, n: int) -> float:
         """Mean of the largest of n/4 block maxima, each G given M >= 0: the integral of 1 - F^k over x >= 0."""
+        from scipy.integrate import quad
+
         self.check_ranks(n)
-        k = n // 4
-        inside = -expm1(-self.at_zero)
+        k, inside, top = n // 4, -expm1(-self.at_zero), min(self.at_zero, 700.0)
+        low, high = -80.0 / (1.0 - max(self.xi, 0.0)), log(top)
 
-        def beyond(lny: float) -> float:  # (1 - F(x)^k) |dx/dy| e^y, with y the exponent of G at x
+        def beyond(lny: float) -> float:  # (1 - F(x)^k) |dx/d(ln y)|, with y the exponent of G at x
             y = exp(lny)
-            cdf = exp(-y) * -expm1(min(y - self.at_zero, 0.0)) / inside
-            return (1.0 - cdf**k) * self.sigma * exp(-(1 + self.xi) * lny + y)
+            above = exp(-self.at_zero) * expm1(y) / inside  # F = e^-y * (1 - above), without loss of digits
+            share = -expm1(k * (log1p(-above) - y)) if above < 1 else 1.0
+            return share * self.sigma * exp(-self.xi * lny)
 
-        return self.centre + self.spread * over_exponent(beyond, self.at_zero, self.xi)
+        points = [p for p in (-30.0, -log(k), -3.0, 0.0) if p < high]
+        certain = max(self.mu + self.sigma * float(box(-high, self.xi)), 0.0)  # below it F is 0
+        value, _ = quad(beyond, low, high, limit=500, epsabs=1e-12, epsrel=1e-10, points=points)
+        return self.centre + self.spread * (certain + float(value))
 
     def max_cdf(self, x: ArrayLike, n: int) -> Array:
-        z = np.maximum(standardise(self, x), 0.0)
+        self.check_ranks(n)
+        z = np.maximum(standardise(x, self.centre, self.spread), 0.0)
         y = self.m * tail_exponent(self, z)
         cdf = (np.exp(-y) - exp(-self.at_zero)) / -expm1(-self.at_zero)
         return np.asarray(np.clip(cdf, 0.0, 1.0) ** (n // 4))
@@ -109,11 +117,11 @@ def _radius(mu: float, sigma: float, xi: float) -> float:
 
     refusal = (
         f"parent zero_sum has no blocks of 4 ranks with pooled variance 1 for mu = {mu:g}, sigma = {sigma:g}, "
-        f"xi = {xi:g}; use parent root (exact maxima, other mean)"
+        f"xi = {xi:g}; try parent root (exact maxima, other mean)"
     )
     if xi >= 0.5:
         raise InputError(refusal)
-    at_zero = float(np.exp(-unbox(-mu / sigma, xi)))
+    at_zero = _at_zero(mu, sigma, xi)
     if at_zero == 0:
         raise InputError(refusal)
     nodes, weights = np.polynomial.legendre.leggauss(24)
@@ -126,14 +134,19 @@ def _radius(mu: float, sigma: float, xi: float) -> float:
 
     def excess(s: float) -> float:
         def squares(top: float) -> float:
-            h = 0.5 * ((4 / 3) * top / corner / s) ** 2
-            with np.errstate(over="ignore"):
-                cut = np.where(h > 1e-8, h / np.expm1(np.maximum(h, 1e-300)), 1.0 - h / 2)
-            rho2 = 2 * s * s * np.maximum(1.0 - cut, h / 2 * (h < 1e-8))
-            return 4 / 3 * top * top + float(np.sum(weights * rho2)) / 2
+            h = 0.5 * np.minimum((4 / 3) * top / corner / s, 37.0) ** 2  # e^-h beyond is 0
+            series = h / 2 - h**2 / 12 + h**4 / 720  # of 1 - h/expm1(h), which cancels where h is small
+            kept = np.where(h < 0.01, series, 1.0 - h / np.expm1(np.maximum(h, 0.01)))
+            return 4 / 3 * top * top + s * s * float(np.sum(weights * kept))
 
         return mean(squares) - 3.0
 
     if excess(1e-6) >= 0 or excess(1e4) <= 0:
         raise InputError(refusal)
     return float(brentq(excess, 1e-6, 1e4, xtol=1e-14, rtol=1e-13))
+
+
+def _at_zero(mu: float, sigma: float, xi: float) -> float:
+    """-ln G(0); infinite where no maximum is below 0."""
+    with np.errstate(over="ignore"):
+        return float(np.exp(-unbox(-mu / sigma, xi)))
