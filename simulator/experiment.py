@@ -32,7 +32,7 @@ MAX_SEED = 2**63 - 1
 MAX_ITERATIONS = 10_000_000  # iterations.parquet holds a row for each, 0.1 kB in memory
 MAX_BARRIERS = 10_000_000  # of one iteration, 0.4 kB each
 MAX_ROWS = 20_000_000  # of what is written for single ranks, 0.1 kB each
-FINE = 1000 * TICK  # shorter durations lose more than a thousandth to rounding
+FINE = 1000 * TICK  # shorter durations lose a thousandth or more to rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +200,7 @@ def trace(experiment: Experiment, iterations: range) -> Iterator[Record]:
     """
     if not iterations:
         return
+    count("iterations", min(iterations), least=0)
     draws = Draws(experiment.program, experiment.seed or 0, iterations)
     for step in experiment.engine.steps(experiment.program, _times(experiment), draws):
         for k, i in enumerate(step.operations):

@@ -321,6 +321,8 @@ def test_a_law_that_draws_no_time_is_stopped(value, monkeypatch):
 @every_engine
 def test_no_iterations_have_no_records(engine):
     assert list(trace(paper_job(engine=engine), range(0))) == []
+    with pytest.raises(InputError, match=r"^iterations must be a whole number, at least 0; got -1"):
+        list(trace(paper_job(engine=engine), range(-1, 1)))
 
 
 def test_a_chunk_is_as_large_as_fits():
