@@ -15,7 +15,7 @@ LAYERS = [
     {"checks", "configdir", "task", "pictures"},
     {"folders"},
     {"laws", "collectives"},
-    {"fit", "program", "topology"},
+    {"fit", "hockney", "nccl_tests", "program", "topology"},
     {"workloads", "engine"},
     {"engine_vector", "engine_events", "measure", "model"},
     {"provenance"},
