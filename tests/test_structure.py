@@ -23,7 +23,7 @@ LAYERS = [
     {"experiment"},
     {"figures", "timeline", "build"},
     {"plots", "report", "yaml_files"},
-    {"studies", "sweeps"},
+    {"studies", "sweeps", "calibrate"},
     {"configs"},
     {"app"},
     {"__main__"},
