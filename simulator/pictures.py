@@ -25,6 +25,7 @@ class Panel:
         styles: what each style of a curve means, for the legend.
         marks: labelled upright lines: x -> label.
         levels: labelled lying lines: y -> label.
+        ticks: labelled places of a logarithmic x axis: x -> label; None finds them.
         base: where the bars of a tornado begin.
     """
 
@@ -38,6 +39,7 @@ class Panel:
     styles: dict[str, str] | None = None
     marks: dict[float, str] | None = None
     levels: dict[float, str] | None = None
+    ticks: dict[float, str] | None = None
     base: float = 0.0
 
 

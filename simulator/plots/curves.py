@@ -78,8 +78,11 @@ def draw_curves(panel: Panel, ax: Axes) -> Axes:
         ax.errorbar(curve["x"], curve["y"], yerr=error, color=colour, **LINES[str(style)])
     if panel.log_x:
         ax.set_xscale("log")
-        places, labelled = _log_ticks(table["x"])
-        ax.set_xticks(places, [f"{tick:,g}" if tick in labelled else "" for tick in places])
+        if panel.ticks:
+            ax.set_xticks(list(panel.ticks), list(panel.ticks.values()))
+        else:
+            places, labelled = _log_ticks(table["x"])
+            ax.set_xticks(places, [f"{tick:,g}" if tick in labelled else "" for tick in places])
         ax.minorticks_off()
     if panel.log_y:
         ax.set_yscale("log")
