@@ -74,6 +74,7 @@ Keys: set any value, KEY=VALUE, each once at most; SI units
   timeline, per_rank        true also writes timeline.json (.._iterations and
                             .._ranks say how much), one row per rank
   plots                     false leaves out the pictures
+  timeout                   s that a point of a sweep may take (no limit)
   plugins                   [my_module]: modules that your configs may name
   hydra.run.dir             output folder
 
@@ -209,7 +210,8 @@ def _job(config: DictConfig) -> str:
             print(f"{label}: done before, skipped", flush=True)
             return key
         began = time.monotonic()
-        outcome = _perform(replace(job, folder=folder / key, overrides=overrides))
+        with _time_limit(job.timeout):
+            outcome = _perform(replace(job, folder=folder / key, overrides=overrides))
         sweeps.is_done(folder, key)
         print(f"{label}: {'done' if outcome.ok else 'done, not as it should be'} in {time.monotonic() - began:.1f} s",
               flush=True)  # fmt: skip
@@ -221,6 +223,25 @@ def _job(config: DictConfig) -> str:
             _report(error)
             sweeps.record_failure(folder, key, overrides, " ".join(str(error).split()))
     return key
+
+
+@contextlib.contextmanager
+def _time_limit(limit: float | None) -> Iterator[None]:
+    """Refuse to go on after ``limit`` seconds, where the system can interrupt a process."""
+    if limit is None or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise InputError(f"timeout must be longer: the point was not done after {limit:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, limit)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _perform(job: configs.Job) -> Outcome:

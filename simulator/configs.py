@@ -24,7 +24,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from simulator.build import check_text, keys
-from simulator.checks import InputError, nearest
+from simulator.checks import InputError, nearest, number
 from simulator.configdir import config_dir
 from simulator.loader import CONFIG, FAILED_TO_COMPOSE, GROUPS, HYDRA, Loader, parse, sentences
 from simulator.yaml_files import USER, YamlSource, first_sentence
@@ -45,6 +45,7 @@ class Job:
         plugins: the modules that the command line names.
         folder: output folder.
         overrides: the command line's overrides.
+        timeout: seconds that the job may take in a sweep; None for no limit.
     """
 
     tree: dict[str, Any]
@@ -52,6 +53,7 @@ class Job:
     plugins: tuple[str, ...]
     folder: Path
     overrides: tuple[str, ...]
+    timeout: float | None
 
 
 def open_hydra(extra: str | None) -> Hydra:
@@ -88,7 +90,9 @@ def current_job(config: DictConfig) -> Job:
     if tree.pop("plugins", []) != list(plugins):
         raise InputError("plugins must be named on the command line, as plugins=[my_module], not in a file")
     choices = {str(group): option for group, option in hydra.runtime.choices.items()}
-    return Job(tree, choices, plugins, Path(hydra.runtime.output_dir), overrides)
+    limit = tree.pop("timeout", None)
+    timeout = None if limit is None else number("timeout", limit, above=0)
+    return Job(tree, choices, plugins, Path(hydra.runtime.output_dir), overrides, timeout)
 
 
 def show(config: DictConfig, what: str, package: str | None, resolve: bool) -> str:

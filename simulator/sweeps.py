@@ -41,7 +41,7 @@ def point_key(tree: Mapping[str, Any], modules: Sequence[str] = ()) -> str:
 
 def sweep_name(overrides: Iterable[str]) -> str:
     """Name of a sweep's folder: the same for the same overrides in any order, however they are launched."""
-    own = sorted(text for text in overrides if not text.lstrip("+~").startswith(("hydra.", "hydra/")))
+    own = sorted(text for text in overrides if not text.lstrip("+~").startswith(("hydra.", "hydra/", "timeout=")))
     return hashlib.sha256("\n".join(own).encode()).hexdigest()[:10]
 
 
@@ -109,7 +109,8 @@ def _failed(path: Path) -> dict[str, Any]:
 
 
 def _parameters(overrides: Sequence[str]) -> dict[str, Any]:
-    return {key.lstrip("+"): _value(text) for key, _, text in (o.partition("=") for o in overrides)}
+    pairs = (override.partition("=") for override in overrides)
+    return {key.lstrip("+"): _value(text) for key, _, text in pairs if key != "timeout"}
 
 
 def _value(text: str) -> Any:

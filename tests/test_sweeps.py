@@ -123,6 +123,16 @@ def test_a_failed_point_is_tried_again(monkeypatch):
     assert list(pd.read_csv(the_table()).status) == ["ok"]
 
 
+def test_a_point_that_takes_too_long_loses_no_other():
+    assert (
+        main(["-m", "plots=false", "timeout=2", "workload.layers=1", "iterations=1", "n=4,65536", "engine=events"]) == 1
+    )
+    table = pd.read_csv(the_table())
+    assert list(table.status) == ["ok", "failed"]
+    assert table.error[1] == "timeout must be longer: the point was not done after 2 s"
+    assert "timeout" not in table.columns
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [("n=choice()", "n=choice()"), ("topology=glob(x*)", "topology=glob(x*)"), ("n=range(8,8)", "n=range(8,8)")],
