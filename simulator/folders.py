@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import os
 import shutil
@@ -28,7 +29,14 @@ def make_folder(folder: Path) -> None:
         raise InputError(_unwritable(folder, error)) from error
 
 
-def _unwritable(folder: Path, error: OSError) -> str:
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def _unwritable(folder: Path, error: OSError, partial: Path | None = None) -> str:
+    """The sentence for a folder that cannot be written; where space ran out, with how much was too much."""
+    if error.errno in FULL and partial is not None and partial.exists():
+        written = sum(path.stat().st_size for path in partial.rglob("*") if path.is_file())
+        return f"output folder {folder} must have room for more than {written} bytes: {error.strerror}"
     reason = "a file is in the way" if isinstance(error, FileExistsError) else error.strerror or error
     return f"output folder {folder} cannot be written: {reason}"
 
@@ -71,6 +79,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         try:
             yield partial
             os.replace(partial, folder)
+        except OSError as error:
+            raise InputError(_unwritable(folder, error, partial)) from error
         finally:
             if partial.exists():
                 shutil.rmtree(partial, ignore_errors=True)
@@ -88,6 +98,8 @@ def whole_files(folder: Path) -> Iterator[Path]:
             yield partial
             for path in sorted(partial.iterdir()):
                 os.replace(path, folder / path.name)
+        except OSError as error:
+            raise InputError(_unwritable(folder, error, partial)) from error
         finally:
             shutil.rmtree(partial, ignore_errors=True)
     except OSError as error:

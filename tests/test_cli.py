@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -463,4 +464,20 @@ def test_a_sweep_stopped_in_its_first_point_leaves_nothing(name: str, status: in
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (status, "")
     assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_told_with_how_much_was_too_much(tmp_path: Path) -> None:
+    """Stood in for by a limit on file size; nothing half-written stays."""
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
+        "from simulator.app import main; sys.exit(main(sys.argv[1:]))"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    words = [sys.executable, "-c", code, "iterations=40", "plots=false", "hydra.run.dir=out"]
+    done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=60)
+    assert done.returncode == 1
+    assert re.fullmatch(r"error: output folder .*out must have room for more than \d+ bytes: .*\n", done.stderr)
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ MODULES = sorted((ROOT / "simulator").rglob("*.py")) + sorted((ROOT / "topologie
 # Each layer may import those before it.
 LAYERS = [
     {"checks", "configdir", "task", "pictures"},
-    {"folders"},
+    {"folders", "flags"},
     {"laws", "collectives"},
     {"fit", "hockney", "nccl_tests", "program", "topology"},
     {"workloads", "engine"},

@@ -123,10 +123,11 @@ def test_a_failed_point_is_tried_again(monkeypatch):
     assert list(pd.read_csv(the_table()).status) == ["ok"]
 
 
+@pytest.mark.slow
 def test_a_point_that_takes_too_long_loses_no_other():
-    assert (
-        main(["-m", "plots=false", "timeout=2", "workload.layers=1", "iterations=1", "n=4,65536", "engine=events"]) == 1
-    )
+    with command("timeout=2", "n=4,65536", "engine=events") as process:
+        _, error = process.communicate(timeout=120)
+    assert process.returncode == 1, error
     table = pd.read_csv(the_table())
     assert list(table.status) == ["ok", "failed"]
     assert table.error[1] == "timeout must be longer: the point was not done after 2 s"
