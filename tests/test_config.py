@@ -25,7 +25,7 @@ def compose(*overrides: str, extra: Path | None = None) -> configs.Job:
     return configs.current_job(configs.enter_run(config))
 
 
-MUST_BE_GIVEN = {"collect": ["folders=[somewhere]"]}  # keys without a default
+MUST_BE_GIVEN = {"collect": ["folders=[somewhere]"], "trace_report": ["traces=somewhere"]}  # keys without a default
 
 
 def experiment(*overrides: str, extra: Path | None = None) -> Experiment:
