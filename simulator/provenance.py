@@ -14,7 +14,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("scaleup-simulator", "numpy", "scipy", "pandas", "pyarrow", "simpy", "hydra-core", "matplotlib")
+PACKAGES = ("scaleup-simulator", "numpy", "scipy", "pandas", "pyarrow", "simpy", "hydra-core", "matplotlib",
+            "msgspec")  # fmt: skip
 
 
 def manifest(seed: int | None, config: Any, notes: Sequence[str]) -> dict[str, Any]:

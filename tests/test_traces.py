@@ -81,11 +81,11 @@ def test_dlrm_has_the_reference_blocks() -> None:
         assert blocks.tolist() == pytest.approx(expected[theirs]["per_block_mean_us"], rel=NEAR)
 
 
-def test_dlrm_is_host_bound_and_partial() -> None:
+def test_dlrm_waits_for_idle_gpus_and_is_partial() -> None:
     findings = analyse(DLRM)
     assert findings.summary["status"].tolist() == ["partial", "partial"]
     assert findings.summary["reason"].str.contains("4 of the job's 8 ranks").all()
-    assert set(findings.explanation["cause"]) == {"host"}
+    assert set(findings.explanation["cause"]) == {"idle"}
 
 
 @pytest.mark.parametrize("operation", ["reduce_scatter", "all_gather"])
@@ -319,6 +319,19 @@ def test_without_numbers_a_common_clock_is_preferred_to_a_shifted_one(tmp_path: 
     findings = analyse(job(tmp_path, ranks))
     assert len(findings.tax) == 7
     assert "7 of 8 matched by end time" in findings.summary["reason"][0]
+
+
+def test_numbers_that_ranks_do_not_share_are_not_used(tmp_path: Path) -> None:
+    ranks = {rank: [collective(1000 * k + 3 * k * k, 50, Seq=k + 100 * rank) for k in range(10)] for rank in range(2)}
+    findings = analyse(job(tmp_path, ranks))
+    assert findings.tax["collective"].tolist() == list(range(10))
+    assert findings.tax["tax_fastest"].max() == 0
+
+
+def test_a_rank_without_collectives_is_said(tmp_path: Path) -> None:
+    ranks = {rank: [collective(1000 * k, 50) for k in range(4)] for rank in range(2)}
+    (row,) = analyse(job(tmp_path, {**ranks, 2: [kernel("gemm", 0, 5)]})).summary.to_dict("records")
+    assert (row["status"], row["reason"]) == ("partial", "2 of 3 ranks: rank 2 ran none of its collectives")
 
 
 def test_a_gap_in_the_middle_is_bridged(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from simulator.traces import Columns, TraceReport
 from simulator.traces.files import read
+from simulator.traces.findings import Findings
 from simulator.traces.kineto import parse
-from simulator.traces.report import Findings
 from simulator.traces.trace import RankTrace
 
 DATA = Path(__file__).parent / "data" / "traces"

@@ -219,6 +219,9 @@ def _absent(group: ProcessGroup, own: Mapping[int, pd.DataFrame], traces: Sequen
     if group.size is not None:
         return f"; {len(own)} of its {group.size} ranks" if len(own) < group.size else ""
     world = next((trace.world for trace in traces if trace.world is not None), None)
+    if len(own) < len(traces) and len(traces) == (world or len(traces)):
+        silent = [trace.rank for trace in traces if trace.rank not in own]
+        return f"; {len(own)} of {len(traces)} ranks: {_named(silent)} ran none of its collectives"
     if world is None or len(own) >= world:
         return ""
     return f"; {len(own)} of the job's {world} ranks, and the trace does not say which belong to the group"

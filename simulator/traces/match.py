@@ -58,12 +58,15 @@ def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[int
     """Pair the kernels of two ranks whose labels are the same and whose ends agree within ``tolerance`` (ns).
 
     A common clock, and clock offsets that are ``known`` already, are preferred to a new offset, unless that pairs at
-    least two kernels and a tenth more; a new offset needs ``LEAST`` pairs and half of the shorter sequence.
+    least two kernels and a tenth more; a new offset needs ``LEAST`` pairs and half of the shorter sequence. Sequence
+    numbers come first where both have them, and ends that agree confirm them.
     """
     if not len(reference) or not len(other):
         return Pairing(np.full(len(reference), -1), 0)
     if len(reference.number) and len(other.number):
-        return _by_number(reference, other, tolerance)
+        numbered = _by_number(reference, other, tolerance)
+        if 2 * numbered.count >= min(len(reference), len(other)):
+            return numbered
     offsets = list(dict.fromkeys([0, *known]))
     on_known = max((_at(reference, other, offset, tolerance) for offset in offsets), key=lambda found: found.count)
     if on_known.count == min(len(reference), len(other)):

@@ -152,15 +152,16 @@ def block_table(blocks: pd.DataFrame) -> pd.DataFrame:
 def spreads(tax: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
     """For each collective with a compute block before it its tax and how far ranks lie apart in that block (max - min).
 
-    Columns group, operation, collective, tax_fastest, ``busy`` and ``gap``, seconds.
+    Columns group, operation, collective, tax_fastest, ``busy`` and ``idle`` (the rest of the gap), seconds.
     """
     import pandas as pd
 
     aligned = blocks[blocks["aligned"].astype(bool)]
     if aligned.empty or tax.empty:
-        return pd.DataFrame(columns=["group", "operation", "collective", "tax_fastest", "busy", "gap"])
+        return pd.DataFrame(columns=["group", "operation", "collective", "tax_fastest", "busy", "idle"])
     # Blocks of one step (forward, backward) add up on each rank before ranks are compared.
-    sums = aligned.groupby(["group", "collective", "rank"])[["busy", "gap"]].sum(min_count=1)
+    parts = aligned.assign(idle=aligned["gap"] - aligned["busy"])
+    sums = parts.groupby(["group", "collective", "rank"])[["busy", "idle"]].sum(min_count=1)
     apart = sums.groupby(level=[0, 1]).agg(_range).reset_index()
     return tax[["group", "operation", "collective", "tax_fastest"]].merge(apart, on=["group", "collective"])
 
@@ -172,15 +173,16 @@ def _range(values: pd.Series) -> float:
 def explanation_table(apart: pd.DataFrame) -> pd.DataFrame:
     """Does compute explain the wait? One row per group and operation, from ``spreads``; at least three collectives.
 
-    ``busy_spread`` and ``gap_spread`` are means, seconds; ``busy_correlation`` and ``gap_correlation`` are Pearson's
+    ``busy_spread`` and ``idle_spread`` are means, seconds; ``busy_correlation`` and ``idle_correlation`` are Pearson's
     with the tax; ``cause`` is ``compute`` where GPU work spreads at least half as far as the tax and goes with it
-    (correlation of at least one half), ``host`` where not that but the gaps between collectives do, else ``unclear``.
+    (correlation of at least one half), ``idle`` where not that but the time without GPU work does (its host was
+    late, or a collective of another group), else ``unclear``.
     """
     import pandas as pd
 
     rows = list(_explanations(apart))
-    columns = ["group", "operation", "collectives", "tax_fastest_mean", "busy_spread", "gap_spread",
-               "busy_correlation", "gap_correlation", "cause"]  # fmt: skip
+    columns = ["group", "operation", "collectives", "tax_fastest_mean", "busy_spread", "idle_spread",
+               "busy_correlation", "idle_correlation", "cause"]  # fmt: skip
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -191,11 +193,11 @@ def _explanations(apart: pd.DataFrame) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {"group": group, "operation": operation, "collectives": len(own),
                                "tax_fastest_mean": own["tax_fastest"].mean()}  # fmt: skip
         explains = {}
-        for name in ("busy", "gap"):
+        for name in ("busy", "idle"):
             spread, correlation = own[name].mean(), _correlation(own[name], own["tax_fastest"])
             row |= {f"{name}_spread": spread, f"{name}_correlation": correlation}
             explains[name] = spread >= row["tax_fastest_mean"] / 2 and correlation >= 0.5
-        cause = "compute" if explains["busy"] else "host" if explains["gap"] else "unclear"
+        cause = "compute" if explains["busy"] else "idle" if explains["idle"] else "unclear"
         yield row | {"cause": cause}
 
 

@@ -39,7 +39,8 @@ class Columns:
         unit: seconds per unit of start and duration.
         skip: leading steps to leave out (warm-up).
         collectives: name -> operations (columns of a wide table) that are this collective.
-        computes: name -> operations (columns) whose durations add up to this compute block.
+        computes: name -> operations (columns) whose durations add up to this compute block; all blocks of a step are
+            held against each of its collectives.
     """
 
     rank: str = "rank"
