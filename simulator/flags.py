@@ -30,6 +30,7 @@ Examples
   python -m simulator compute=frechet compute.cv=0.05 compute.mean=6.4e-3
   python -m simulator -m n=8,64,512 topology=nvswitch,torus3d
   python -m simulator +experiment=collect 'folders=[multirun/A,multirun/B]'
+  python -m simulator +experiment=trace_report traces=FOLDER
   python -m simulator --config-dir . topology=mine plugins=[my_module]
 
 Groups: take one option of each, GROUP=OPTION (an experiment with a plus)

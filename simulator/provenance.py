@@ -11,11 +11,13 @@ import resource
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("scaleup-simulator", "numpy", "scipy", "pandas", "pyarrow", "simpy", "hydra-core", "matplotlib")
+PACKAGES = ("scaleup-simulator", "numpy", "scipy", "pandas", "pyarrow", "simpy", "hydra-core", "matplotlib",
+            "msgspec")  # fmt: skip
 
 
 def manifest(seed: int | None, config: Any, notes: Sequence[str]) -> dict[str, Any]:
@@ -51,6 +53,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
+@cache
 def commit() -> str | None:
     """Commit of the checkout this package runs from, with ``+changes`` where it differs; None outside a checkout."""
     root = Path(__file__).resolve().parent.parent
@@ -92,6 +95,7 @@ def cpu_features() -> list[str]:
     return sorted(name for name, found in __cpu_features__.items() if found)
 
 
+@cache
 def _version(package: str) -> str | None:
     try:
         return version(package)

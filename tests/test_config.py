@@ -26,7 +26,11 @@ def compose(*overrides: str, extra: Path | None = None) -> configs.Job:
     return configs.current_job(configs.enter_run(config))
 
 
-MUST_BE_GIVEN = {"collect": ["folders=[somewhere]"], "calibrate": ["nccl_tests=somewhere"]}  # keys without a default
+MUST_BE_GIVEN = {  # keys without a default
+    "collect": ["folders=[somewhere]"],
+    "calibrate": ["nccl_tests=somewhere"],
+    "trace_report": ["traces=somewhere"],
+}
 
 
 def experiment(*overrides: str, extra: Path | None = None) -> Experiment:

@@ -23,7 +23,7 @@ LAYERS = [
     {"experiment"},
     {"figures", "timeline", "build"},
     {"plots", "report", "yaml_files"},
-    {"studies", "sweeps", "loader", "calibrate"},
+    {"studies", "sweeps", "loader", "calibrate", "traces"},
     {"configs"},
     {"app"},
     {"__main__"},
@@ -35,6 +35,7 @@ HOMES = {
     "rich": {"app", "report"},
     "simpy": {"engine_events"},
     "matplotlib": {"plots"},
+    "msgspec": {"traces"},
 }
 
 

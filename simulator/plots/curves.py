@@ -103,18 +103,20 @@ def draw_curves(panel: Panel, ax: Axes) -> Axes:
 
 
 def draw_stacked_bars(panel: Panel, ax: Axes) -> Axes:
-    """Upright bars, one per x, of parts on top of each other."""
+    """Upright bars, one per x, of parts on top of each other; a single part has no legend."""
     table = panel.table
     labels = list(dict.fromkeys(table["x"]))
     below = [0.0] * len(labels)
     for part, rows in table.groupby("part", sort=False):
         heights = rows.set_index("x")["y"].reindex(labels).fillna(0.0).tolist()
-        ax.bar(range(len(labels)), heights, bottom=below, width=0.75, color=PARTS.get(str(part), FAINT), label=part)
+        ax.bar(range(len(labels)), heights, bottom=below, width=0.75, color=PARTS.get(str(part), SERIES[0]), label=part)
         below = [low + height for low, height in zip(below, heights, strict=True)]
-    ax.set_xticks(range(len(labels)), [str(label) for label in labels], rotation=60 if len(labels) > 6 else 0)
+    crowded = len(labels) > 6 and sum(len(str(label)) for label in labels) > 24
+    ax.set_xticks(range(len(labels)), [str(label) for label in labels], rotation=60 if crowded else 0)
     ax.set(xlabel=panel.x, ylabel=panel.y)
-    ax.margins(y=0.25)  # room for the legend
-    ax.legend(ncols=2, loc="upper left", fontsize=6, handlelength=1.0, columnspacing=0.8)
+    if table["part"].nunique() > 1:
+        ax.margins(y=0.25)  # room for the legend
+        ax.legend(ncols=2, loc="upper left", fontsize=6, handlelength=1.0, columnspacing=0.8)
     return ax
 
 

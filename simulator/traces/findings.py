@@ -1,0 +1,86 @@
+"""What the traces of a job show: all tables of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simulator.results import write_csv
+from simulator.traces import measure
+from simulator.traces.align import Group
+from simulator.traces.reader import LeftOut
+from simulator.traces.trace import RankTrace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the traces of a job show: tables in seconds, one file each.
+
+    Attributes:
+        summary: one row per process group and operation (``measure.SUMMARY``).
+        tax: one row per collective.
+        blocks: one row per compute block and rank.
+        block_summary: one row per group and kind of block.
+        explanation: whether compute explains the wait, one row per group and operation.
+        apart: tax and spread of compute of each collective that has a block before it.
+        ranks: one row per file; empty for a table of operations.
+        left_out: files that were not used.
+    """
+
+    summary: pd.DataFrame
+    tax: pd.DataFrame
+    blocks: pd.DataFrame
+    block_summary: pd.DataFrame
+    explanation: pd.DataFrame
+    apart: pd.DataFrame
+    ranks: pd.DataFrame
+    left_out: Sequence[LeftOut] = field(default_factory=list)
+
+    @property
+    def usable(self) -> bool:
+        """Whether any tax was measured."""
+        return bool(self.summary["status"].isin(["ok", "partial"]).any())
+
+    def write(self, folder: Path) -> None:
+        """Write all tables into an existing folder."""
+        write_csv(self.summary, folder / "tax_summary.csv")
+        self.tax.to_parquet(folder / "tax.parquet", index=False)
+        self.blocks.to_parquet(folder / "blocks.parquet", index=False)
+        write_csv(self.block_summary, folder / "block_summary.csv")
+        write_csv(self.explanation, folder / "explanation.csv")
+        if len(self.ranks):
+            write_csv(self.ranks, folder / "ranks.csv")
+
+
+def findings_of(
+    groups: Sequence[Group], blocks: pd.DataFrame, traces: Sequence[RankTrace] = (), left_out: Sequence[LeftOut] = ()
+) -> Findings:
+    import pandas as pd
+
+    tax = measure.tax_table(groups)
+    apart = measure.spreads(tax, blocks)
+    return Findings(
+        summary=measure.summary_table(groups, tax),
+        tax=tax,
+        blocks=blocks,
+        block_summary=measure.block_table(blocks),
+        explanation=measure.explanation_table(apart),
+        apart=apart,
+        ranks=pd.DataFrame([_rank_row(trace) for trace in traces]),
+        left_out=left_out,
+    )
+
+
+def _rank_row(trace: RankTrace) -> dict[str, Any]:
+    dropped = "; ".join(f"{times} {reason}" for reason, times in sorted(trace.dropped.items()))
+    steps, silent = trace.steps
+    return {
+        "rank": trace.rank, "file": trace.path.name, "world": trace.world, "kernels": trace.kernels,
+        "collectives": len(trace.collectives), "span": trace.span / 1e9, "steps": steps,
+        "steps_without_kernels": silent, "dropped": dropped, "notes": "; ".join(trace.notes),
+    }  # fmt: skip

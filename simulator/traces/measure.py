@@ -1,0 +1,206 @@
+"""The synchronization tax of matched collectives, and whether compute explains it: tables, seconds.
+
+Durations alone measure the tax: all ranks leave a collective together, so a rank that entered earlier has a longer
+kernel (seed paper, section 3). The fastest rank pays max - min of the durations, the median rank median - min.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import nan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.traces.align import Group, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SUMMARY = (
+    "group", "operation", "ranks", "collectives", "tax_fastest_mean", "tax_fastest_p50", "tax_fastest_p99",
+    "tax_median_mean", "tax_share", "end_spread_max", "straggler", "straggler_repeat_rate", "status", "reason",
+)  # fmt: skip
+TAX = (
+    "group", "operation", "collective", "ranks", "bytes", "start", "duration_min", "duration_max", "tax_fastest",
+    "tax_median", "tax_mean", "share_fastest", "share_median", "end_spread", "straggler",
+)  # fmt: skip
+LEAST = 3  # blocks for a correlation
+
+
+def tax_table(groups: Sequence[Group]) -> pd.DataFrame:
+    """One row per collective.
+
+    ``start`` counts from the first collective of all. ``tax_fastest`` = max - min of the kernel durations over ranks,
+    ``tax_median`` = median - min, ``tax_mean`` = mean - min; ``share_fastest`` and ``share_median`` are what part of
+    its own kernel time the fastest and the median rank wait; ``straggler`` is the rank with the shortest kernel, the
+    last to arrive.
+    """
+    import pandas as pd
+
+    first = min((int(group.start.min()) for group in groups if group.timed), default=0)
+    parts = [_tax_of(group, first) for group in groups if len(group.duration)]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(TAX))
+
+
+def _tax_of(group: Group, first: int) -> pd.DataFrame:
+    import pandas as pd
+
+    duration = group.duration / 1e9
+    least, most = duration.min(axis=1), duration.max(axis=1)
+    median, mean = np.median(duration, axis=1), duration.mean(axis=1)
+    columns: dict[str, Any] = {
+        "group": group.name, "operation": group.operation, "collective": group.label, "ranks": len(group.ranks),
+        "bytes": group.bytes,
+        "start": (group.start.min(axis=1) - first) / 1e9 if group.timed else nan,
+        "duration_min": least, "duration_max": most,
+        "tax_fastest": most - least, "tax_median": median - least, "tax_mean": mean - least,
+        "share_fastest": _ratio(most - least, most), "share_median": _ratio(median - least, median),
+        "end_spread": np.ptp(group.end, axis=1) / 1e9 if group.timed else nan,
+        "straggler": np.array(group.ranks)[duration.argmin(axis=1)],
+    }  # fmt: skip
+    return pd.DataFrame(columns)
+
+
+def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def summary_table(groups: Sequence[Group], tax: pd.DataFrame) -> pd.DataFrame:
+    """One row per process group and operation, columns as in ``SUMMARY``.
+
+    ``tax_share`` is the time that ranks wait / the time that they spend in these collectives, both summed over ranks
+    and collectives; ``straggler_repeat_rate`` the share of collectives at which the most frequent straggler is last.
+    """
+    import pandas as pd
+
+    rows = [_summary_row(group, verdict, tax) for group in groups for verdict in group.verdicts]
+    table = pd.DataFrame(rows, columns=list(SUMMARY))
+    return table.astype({"ranks": int, "collectives": int, "straggler": "Int64"})
+
+
+def _summary_row(group: Group, verdict: Verdict, tax: pd.DataFrame) -> dict[str, Any]:
+    own = tax[(tax["group"] == group.name) & (tax["operation"] == verdict.operation)]
+    row: dict[str, Any] = {
+        "group": group.name, "operation": verdict.operation, "ranks": len(group.ranks), "collectives": len(own),
+        "status": verdict.status, "reason": verdict.reason,
+    }  # fmt: skip
+    if own.empty:
+        return row
+    counts = own["straggler"].value_counts()
+    inside = (own["duration_min"] + own["tax_mean"]).sum()
+    return row | {
+        "tax_fastest_mean": own["tax_fastest"].mean(),
+        "tax_fastest_p50": own["tax_fastest"].quantile(0.5),
+        "tax_fastest_p99": own["tax_fastest"].quantile(0.99),
+        "tax_median_mean": own["tax_median"].mean(),
+        "tax_share": own["tax_mean"].sum() / inside if inside > 0 else 0.0,
+        "end_spread_max": own["end_spread"].max(),
+        "straggler": counts[counts == counts.max()].index.min(),
+        "straggler_repeat_rate": counts.max() / len(own),
+    }
+
+
+def persistence(repeats: int, collectives: int, ranks: int) -> float:
+    """How likely it is that some rank is last in ``repeats`` or more of the collectives, were all equally often last.
+
+    An upper bound (Bonferroni over ranks of the binomial tail), for collectives independent of each other.
+
+    >>> persistence(49, 49, 4) < 1e-20, round(persistence(15, 49, 4), 2)
+    (True, 0.9)
+    """
+    from scipy.stats import binom
+
+    return min(1.0, ranks * float(binom.sf(repeats - 1, collectives, 1 / ranks)))
+
+
+def block_table(blocks: pd.DataFrame) -> pd.DataFrame:
+    """One row per group and kind of block: how long blocks are, and how much ranks differ in them, seconds.
+
+    ``NAME_mean`` is over blocks and ranks; ``NAME_cv`` the mean over blocks of the coefficient of variation over ranks
+    (ddof 1; blocks of mean 0 have none); ``NAME_sd`` pools the variances over ranks: sqrt(mean(variance)). Blocks of
+    ranks that could not be matched have a mean alone.
+    """
+    import pandas as pd
+
+    names = ["gap", "busy", "kernels", "gemm"]
+    rows = []
+    for (group, block), own in blocks.groupby(["group", "block"], sort=False):
+        row: dict[str, Any] = {"group": group, "block": block, "ranks": own["rank"].nunique(),
+                               "blocks": own["instance"].nunique()}  # fmt: skip
+        for name in names:
+            wide = own.pivot(index="instance", columns="rank", values=name).astype(float)
+            matched = bool(own["aligned"].all()) and wide.shape[1] > 1
+            mean, sd = wide.mean(axis=1), wide.std(axis=1, ddof=1)
+            row |= {
+                f"{name}_mean": wide.stack().mean(),
+                f"{name}_cv": (sd[mean > 0] / mean[mean > 0]).mean() if matched else nan,
+                f"{name}_sd": float(np.sqrt((sd**2).mean())) if matched else nan,
+            }
+        rows.append(row)
+    columns = [
+        "group",
+        "block",
+        "ranks",
+        "blocks",
+        *(f"{name}_{what}" for name in names for what in ("mean", "cv", "sd")),
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def spreads(tax: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
+    """For each collective with a compute block before it its tax and how far ranks lie apart in that block (max - min).
+
+    Columns group, operation, collective, tax_fastest, ``busy`` and ``idle`` (the rest of the gap), seconds.
+    """
+    import pandas as pd
+
+    aligned = blocks[blocks["aligned"].astype(bool)]
+    if aligned.empty or tax.empty:
+        return pd.DataFrame(columns=["group", "operation", "collective", "tax_fastest", "busy", "idle"])
+    # Blocks of one step (forward, backward) add up on each rank before ranks are compared.
+    parts = aligned.assign(idle=aligned["gap"] - aligned["busy"])
+    sums = parts.groupby(["group", "collective", "rank"])[["busy", "idle"]].sum(min_count=1)
+    apart = sums.groupby(level=[0, 1]).agg(_range).reset_index()
+    return tax[["group", "operation", "collective", "tax_fastest"]].merge(apart, on=["group", "collective"])
+
+
+def _range(values: pd.Series) -> float:
+    return float(values.max() - values.min())
+
+
+def explanation_table(apart: pd.DataFrame) -> pd.DataFrame:
+    """Does compute explain the wait? One row per group and operation, from ``spreads``; at least three collectives.
+
+    ``busy_spread`` and ``idle_spread`` are means, seconds; ``busy_correlation`` and ``idle_correlation`` are Pearson's
+    with the tax; ``cause`` is ``compute`` where GPU work spreads at least half as far as the tax and goes with it
+    (correlation of at least one half), ``idle`` where not that but the time without GPU work does (its host was
+    late, or a collective of another group), else ``unclear``.
+    """
+    import pandas as pd
+
+    rows = list(_explanations(apart))
+    columns = ["group", "operation", "collectives", "tax_fastest_mean", "busy_spread", "idle_spread",
+               "busy_correlation", "idle_correlation", "cause"]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _explanations(apart: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    for (group, operation), own in apart.groupby(["group", "operation"], sort=False):
+        if len(own) < LEAST:
+            continue
+        row: dict[str, Any] = {"group": group, "operation": operation, "collectives": len(own),
+                               "tax_fastest_mean": own["tax_fastest"].mean()}  # fmt: skip
+        explains = {}
+        for name in ("busy", "idle"):
+            spread, correlation = own[name].mean(), _correlation(own[name], own["tax_fastest"])
+            row |= {f"{name}_spread": spread, f"{name}_correlation": correlation}
+            explains[name] = spread >= row["tax_fastest_mean"] / 2 and correlation >= 0.5
+        cause = "compute" if explains["busy"] else "idle" if explains["idle"] else "unclear"
+        yield row | {"cause": cause}
+
+
+def _correlation(x: pd.Series, y: pd.Series) -> float:
+    varies = x.notna().all() and x.std() > 0 and y.std() > 0
+    return float(np.corrcoef(x.astype(float), y)[0, 1]) if varies else nan

@@ -1,0 +1,268 @@
+"""Plain tables of operations (CSV, Parquet): what was not recorded as a profiler trace, by naming its columns.
+
+A long table has a row per operation, with a column that says which; a wide one a row per rank and step, with a column
+of durations for each operation. Which rows belong to the same collective is said by the table itself, so nothing has to
+be matched; where there are start times, ends are checked as in traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simulator.checks import InputError, count, keep, mapping, nearest, number, text, texts
+from simulator.traces.align import Group, Status, Verdict, duration
+from simulator.traces.blocks import COLUMNS
+from simulator.traces.match import LEAST
+from simulator.traces.trace import Times
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What the columns of a table mean.
+
+    Attributes:
+        rank: column with the rank.
+        step: column with the step (iteration).
+        operation: column that says which operation a row is; None for a wide table.
+        start: column with start times; None where there are none, and ends cannot be checked.
+        duration: column with durations, of a long table.
+        group: columns that tell process groups apart; none for a single group.
+        instance: columns that tell operations of one step apart; empty for one of each per step.
+        unit: seconds per unit of start and duration.
+        skip: leading steps to leave out (warm-up).
+        collectives: name -> operations (columns of a wide table) that are this collective.
+        computes: name -> operations (columns) whose durations add up to this compute block; all blocks of a step are
+            held against each of its collectives.
+    """
+
+    rank: str = "rank"
+    step: str = "step"
+    operation: str | None = None
+    start: str | None = None
+    duration: str = "duration"
+    group: Sequence[str] = ()
+    instance: Sequence[str] = ()
+    unit: float = 1.0
+    skip: int = 0
+    collectives: Mapping[str, Any] | None = None
+    computes: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("rank", "step", "duration"):
+            text(name, getattr(self, name))
+        number("unit", self.unit, above=0)
+        count("skip", self.skip, least=0)
+        keep(self, group=texts("group", self.group), instance=texts("instance", self.instance))
+        for name in ("collectives", "computes"):
+            given = mapping(name, getattr(self, name) or {})
+            keep(self, **{name: {what: texts(f"{name}.{what}", parts) for what, parts in given.items()}})
+
+    @property
+    def operations(self) -> dict[str, tuple[str, ...]]:
+        """Collectives and computes: name -> operations of the table, or its columns."""
+        return {**(self.collectives or {}), **(self.computes or {})}
+
+
+def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.DataFrame]:
+    """The process groups of a table, and its compute blocks in the columns of ``blocks.COLUMNS``.
+
+    Args:
+        path: CSV (also gzip) or Parquet.
+        columns: what its columns mean.
+        tolerance: how far the ends of a collective may lie apart, ns, after clock offsets.
+
+    Raises:
+        InputError: for a table that cannot be read, that lacks a column, or whose rows are not told apart.
+    """
+    import pandas as pd
+
+    table = _long(_load(path, columns), columns, path)
+    groups = [
+        _group(name, operations, columns, tolerance, path)
+        for name, operations in table[table["what"].isin(columns.collectives or {})].groupby("group", sort=True)
+    ]  # fmt: skip
+    if not groups:
+        raise InputError(f"table {path.name} has no row of {', '.join(columns.collectives or {})}")
+    blocks = [
+        _blocks(own, columns, path) for _, own in table[table["what"].isin(columns.computes or {})].groupby("group")
+    ]
+    return groups, pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame(columns=list(COLUMNS))
+
+
+def _load(path: Path, columns: Columns) -> pd.DataFrame:
+    import pandas as pd
+
+    try:
+        frame = pd.read_parquet(path) if path.name.endswith(".parquet") else pd.read_csv(path, comment="#")
+    except Exception as error:  # pandas' and pyarrow's readers raise many kinds
+        raise InputError(f"table {path} cannot be read: {str(error).splitlines()[0]}") from None
+    wide = columns.operation is None
+    parts = [part for parts in columns.operations.values() for part in parts]
+    needed = [columns.rank, columns.step, *columns.group, *columns.instance]
+    needed += parts if wide else [str(columns.operation), columns.duration]
+    needed += [] if columns.start is None else [columns.start]
+    for column in needed:
+        if column not in frame:
+            have = ", ".join(map(str, frame.columns))
+            raise InputError(f"table {path.name} has no column {column!r}{nearest(column, frame)}; it has {have}")
+    return frame
+
+
+def _long(frame: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
+    """Rows of rank, step, group, what, key (of step and instance), start and duration in ns."""
+    import pandas as pd
+
+    rank, step = (_whole(frame[name], name, path) for name in (columns.rank, columns.step))
+    shared = pd.DataFrame({
+        "rank": rank, "step": step,
+        "group": _joined(frame, columns.group),
+        "key": list(zip(frame[columns.step], *(frame[name] for name in columns.instance), strict=True)),
+    })  # fmt: skip
+    start = None if columns.start is None else _ns(frame[columns.start], columns, path)
+    parts = []
+    for what, names in columns.operations.items():
+        if columns.operation is None:
+            times = sum(_ns(frame[name], columns, path) for name in names)
+            parts.append(shared.assign(what=what, duration=times, start=0 if start is None else start))
+            continue
+        rows = frame[columns.operation].astype(str).isin(names).to_numpy()
+        times = _ns(frame[columns.duration][rows], columns, path)
+        parts.append(shared[rows].assign(what=what, duration=times, start=0 if start is None else start[rows]))
+    table = pd.concat(parts, ignore_index=True)
+    skipped = np.sort(table["step"].unique())[: columns.skip]
+    return table[~table["step"].isin(skipped)]
+
+
+def _joined(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    import pandas as pd
+
+    parts = [name + " " + frame[name].astype(str) for name in names]
+    joined = parts[0] if parts else pd.Series("all ranks", index=frame.index)
+    for part in parts[1:]:
+        joined = joined + ", " + part
+    return joined
+
+
+def _whole(values: pd.Series, name: str, path: Path) -> pd.Series:
+    try:
+        whole = values.astype("int64")
+    except (TypeError, ValueError):
+        whole = None
+    if whole is None or not (whole == values).all():
+        raise InputError(f"table {path.name} column {name!r} must hold whole numbers alone")
+    return whole
+
+
+def _ns(values: pd.Series, columns: Columns, path: Path) -> Times:
+    try:
+        seconds = values.to_numpy(np.float64) * columns.unit
+    except (TypeError, ValueError):
+        seconds = np.array([np.nan])
+    if not np.isfinite(seconds).all() or (np.abs(seconds) > 2**32).any():
+        raise InputError(f"table {path.name} column {values.name!r} must hold finite numbers alone")
+    if values.name != columns.start and (seconds < 0).any():
+        raise InputError(f"table {path.name} column {values.name!r} must hold durations of at least 0")
+    return np.rint(seconds * 1e9).astype(np.int64)
+
+
+def _group(name: str, rows: pd.DataFrame, columns: Columns, tolerance: int, path: Path) -> Group:
+    ranks = tuple(sorted(rows["rank"].unique().tolist()))
+    parts = [
+        _collective(str(what), own, ranks, columns, tolerance, path) for what, own in rows.groupby("what", sort=False)
+    ]
+    timed = columns.start is not None
+    lengths = [len(length) for _, _, length, _ in parts]
+    return Group(
+        name=name,
+        ranks=ranks,
+        verdicts=tuple(verdict for verdict, *_ in parts),
+        operation=np.repeat([verdict.operation for verdict, *_ in parts], lengths),
+        bytes=np.full(sum(lengths), -1),
+        start=np.concatenate([start for _, start, _, _ in parts]) if timed else np.zeros((0, len(ranks)), np.int64),
+        duration=np.concatenate([length for _, _, length, _ in parts]),
+        places=np.zeros((0, len(ranks)), np.int64),
+        label=np.concatenate([label for *_, label in parts]),
+    )
+
+
+def _collective(
+    what: str, rows: pd.DataFrame, ranks: Sequence[int], columns: Columns, tolerance: int, path: Path
+) -> tuple[Verdict, Times, Times, Times]:
+    """Verdict, starts, durations and steps of one operation of a group; rows are collectives, columns ranks."""
+    lengths, starts = (_wide(rows, name, path) for name in ("duration", "start"))
+    whole = lengths.notna().all(axis=1).to_numpy() & (lengths.shape[1] == len(ranks))
+    length = lengths[whole].to_numpy(np.int64).reshape(-1, lengths.shape[1])
+    start = starts[whole].to_numpy(np.int64).reshape(length.shape)
+    step = np.array([key[0] for key in lengths.index[whole]], np.int64)
+    nothing = np.zeros((0, len(ranks)), np.int64), np.zeros((0, len(ranks)), np.int64), np.zeros(0, np.int64)
+    if len(ranks) < 2:
+        return Verdict(what, "refused", f"only rank {ranks[0]} is in the table; a tax needs two"), *nothing
+    if not whole.any():
+        return Verdict(what, "refused", "no step has it on every rank"), *nothing
+    together = np.ones(len(length), bool)
+    reasons = ["no start times: ends not checked"]
+    if columns.start is not None:
+        start, together, reasons = _checked(start, length, ranks, tolerance)
+    if 2 * together.sum() < len(together):
+        return Verdict(what, "refused", "; ".join(reasons)), *nothing
+    if not whole.all():
+        reasons.insert(0, f"{int(whole.sum())} of {len(whole)} are on every rank")
+    status: Status = "ok" if whole.all() and together.all() else "partial"
+    return Verdict(what, status, "; ".join(reasons)), start[together], length[together], step[together]
+
+
+def _wide(rows: pd.DataFrame, value: str, path: Path) -> pd.DataFrame:
+    """One row per instance, one column per rank."""
+    try:
+        return rows.pivot(index="key", columns="rank", values=value)
+    except ValueError:
+        twice = rows[rows.duplicated(["key", "rank"])].iloc[0]
+        raise InputError(
+            f"table {path.name} has {twice['what']} more than once at step {twice['step']} of rank {twice['rank']}; "
+            f"table.group and table.instance name the columns that tell them apart"
+        ) from None
+
+
+def _checked(start: Times, length: Times, ranks: Sequence[int], tolerance: int) -> tuple[Times, Any, list[str]]:
+    """Starts after clock offsets, which collectives end together, and what to say."""
+    ends = start + length
+    offsets = np.rint(np.median(ends - np.median(ends, axis=1, keepdims=True), axis=0)).astype(np.int64)
+    if len(ends) < LEAST or np.ptp(offsets) <= tolerance:
+        offsets = np.zeros_like(offsets)
+    spread = np.ptp(ends - offsets, axis=1)
+    together = spread <= tolerance
+    reasons = [
+        f"clock set right of rank {rank} ({duration(abs(int(ns)))} {'ahead' if ns > 0 else 'behind'})"
+        for rank, ns in zip(ranks, offsets, strict=True)
+        if abs(ns) > tolerance
+    ]
+    if not together.all():
+        reasons.insert(0, f"{int((~together).sum())} of {len(together)} ends do not agree: they differ by up to "
+                          f"{duration(int(spread.max()))} (tolerance {duration(tolerance)})")  # fmt: skip
+    return start - offsets, together, reasons
+
+
+def _blocks(rows: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
+    """Compute blocks; those without a row on every rank are left out."""
+    import pandas as pd
+
+    # Operations that add up to one block (forward and backward) count once for each instance and rank.
+    keys = ["group", "what", "key", "step", "rank"]
+    if rows.duplicated(["what", "key", "rank"]).any() and columns.operation is None:
+        _wide(rows[rows["what"] == rows["what"].iloc[0]], "duration", path)
+    summed = rows.groupby(keys, sort=False)["duration"].sum().reset_index()
+    present = summed.groupby(["what", "key"])["rank"].transform("size")
+    summed = summed[present == summed["rank"].nunique()]
+    return pd.DataFrame({
+        "group": summed["group"], "block": summed["what"], "instance": pd.factorize(summed["key"])[0],
+        "collective": summed["step"], "rank": summed["rank"], "gap": np.nan, "busy": summed["duration"] / 1e9,
+        "kernels": np.nan, "gemm": np.nan, "aligned": True,
+    })  # fmt: skip

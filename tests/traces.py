@@ -1,0 +1,87 @@
+"""What the tests of traces share: the real ones, and copies of them with changes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from simulator.traces import Columns, TraceReport
+from simulator.traces.files import read
+from simulator.traces.findings import Findings
+from simulator.traces.kineto import parse
+from simulator.traces.trace import RankTrace
+
+DATA = Path(__file__).parent / "data" / "traces"
+DLRM = DATA / "param_dlrm_v100_r0246"
+STEPS = Path(__file__).parent.parent / "simulator" / "data" / "stragglar_4xa100_llama3.2-3b_steps.csv"
+Trace = dict[str, Any]
+
+
+def reference(name: str) -> Any:
+    """A file of reference values."""
+    return json.loads((DATA / "reference" / name).read_text())
+
+
+def analyse(traces: Any, **settings: Any) -> Findings:
+    """The findings of a trace report."""
+    return TraceReport(name="test", traces=str(traces), **settings).find()
+
+
+def parsed(path: Path, **settings: Any) -> RankTrace:
+    """One file, read."""
+    return parse(path, read(path, 2**32), **settings)
+
+
+def byte_dance() -> Findings:
+    """The ByteDance set: 2 data-parallel ranks of 4 pipeline stages, 32 steps."""
+    columns = Columns(
+        rank="dp_rank", step="step", operation="optype", start="start_ts", duration="duration", group=["stage"],
+        instance=["mc", "mb_id"],
+        collectives={"reduce_scatter": "grads-reduce-scatter", "all_gather": "params-all-gather"},
+        computes={"forward": "forward-compute", "backward": "backward-compute"},
+    )  # fmt: skip
+    return analyse(DATA / "bytedance_straggler" / "trace-ST.parquet", table=columns)
+
+
+def stragglar() -> Findings:
+    """The durations of 49 steps of 4 data-parallel ranks."""
+    computes = {"compute": ["forward_ms", "backward_ms"]}
+    columns = Columns(unit=1e-3, skip=1, collectives={"all_reduce": "allreduce_ms"}, computes=computes)
+    return analyse(STEPS, table=columns)
+
+
+def is_collective(event: Trace) -> bool:
+    return event.get("cat") == "kernel" and "nccl" in event["name"]
+
+
+def dlrm(folder: Path, change: Callable[[int, Trace], Trace | None]) -> Path:
+    """A copy of the DLRM traces in ``folder``, each changed; those for which ``change`` returns None are left out."""
+    for path in DLRM.glob("*.json.gz"):
+        trace = json.loads(gzip.decompress(path.read_bytes()))
+        changed = change(trace["distributedInfo"]["rank"], trace)
+        if changed is not None:
+            (folder / path.name.removesuffix(".gz")).write_text(json.dumps(changed))
+    return folder
+
+
+def collectives_of(trace: Trace) -> list[Trace]:
+    return sorted((event for event in trace["traceEvents"] if is_collective(event)), key=lambda event: event["ts"])
+
+
+def job(folder: Path, ranks: dict[int, list[Trace]], world: int | None = None, **more: Any) -> Path:
+    """One file per rank with the given events."""
+    for rank, events in ranks.items():
+        about = {"rank": rank, "world_size": world if world is not None else len(ranks)}
+        (folder / f"rank{rank}.json").write_text(
+            json.dumps({"distributedInfo": about, "traceEvents": events, **more})
+        )  # fmt: skip
+    return folder
+
+
+def kernel(name: str, start: float, duration: float, stream: int = 7, **args: Any) -> Trace:
+    """A GPU kernel; microseconds."""
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": duration,
+            "args": {"stream": stream, **args}}  # fmt: skip
