@@ -84,6 +84,7 @@ class _Iteration:
     def __init__(self, program: Program, times: Sequence[float], drawn: dict[int, Array]):
         self._environment = simpy.Environment()
         self._program, self._drawn = program, drawn
+        self._ended: dict[str, Array] = {}  # of each stream, when the last recorded operation ended
         stream_of = [op.stream for op in program.operations]
         across = [
             tuple(j for j in before if stream_of[j] != stream_of[i]) for i, before in enumerate(program.predecessors)
@@ -108,17 +109,21 @@ class _Iteration:
         self._environment.run()
 
     def record(self, index: int) -> tuple[Array, Array, Array]:
-        """Ready, start and end of an operation on every rank, each of shape (n,)."""
-        operation = self._operations[index]
+        """Ready, start and end of an operation on every rank, each of shape (n,); to be asked for in issue order."""
+        operation, stream = self._operations[index], self._program.operations[index].stream
         ready = np.frombuffer(operation.ready)
         if index in self._drawn:
-            return ready, ready, ready + self._drawn[index]
+            if not operation.across:
+                ready = self._ended.get(stream, ready)
+            self._ended[stream] = end = ready + self._drawn[index]
+            return ready, ready, end
         a, g, b = self._program.blocks(_group(self._program, index))
         lines = [operation.barriers[i * g * b : i * g * b + b] for i in range(a)]  # the first rank of each group
         start, end = (
             np.broadcast_to(np.array([[getattr(x, what) for x in line] for line in lines])[:, None], (a, g, b)).ravel()
             for what in ("start", "end")
         )
+        self._ended[stream] = end
         return ready, start, end
 
     def _barriers(self, index: int) -> list[_Barrier]:
@@ -132,10 +137,13 @@ class _Iteration:
         for across, drawn, barriers, transfer, ready, ended in operations:
             for j in across:
                 yield self._operations[j].ended[rank]
-            ready[rank] = environment.now
-            if drawn:
+            if drawn and not across:  # ready when the operation before it ended, which is on record
+                yield timeout(drawn[rank])
+            elif drawn:
+                ready[rank] = environment.now
                 yield timeout(drawn[rank])
             else:
+                ready[rank] = environment.now
                 barrier = barriers[rank]
                 barrier.missing -= 1
                 if barrier.missing:
