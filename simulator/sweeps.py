@@ -86,6 +86,8 @@ def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> l
         for path in folder.glob(f"[!.]*{FAILED}"):
             failed[path.name.removesuffix(FAILED)] = _failed(path)
     points = {**failed, **done}
+    if wanted is None and not points:
+        raise InputError("folders must hold finished jobs: folders of sweeps (multirun/SWEEP), or of single points")
     return [{**points[key], "point": key} for key in sorted(points) if wanted is None or key in wanted]
 
 
@@ -179,7 +181,8 @@ def write_sweep(points: Sequence[Mapping[str, Any]], folder: Path) -> Outcome:
 def swept(table: pd.DataFrame) -> list[str]:
     """Columns that differ between the points and were set for them: the parameters of the sweep."""
     settings = ["experiment", "topology", "n", "law", "parent", "engine", "seed", "iterations", "alpha", "bandwidth"]
-    names = [name for name in table if name not in GLOSSARY or name in [*settings, "bytes"]]
+    given = {str(name).rpartition(".")[2] for name in table if name not in GLOSSARY}  # workload.bytes is also bytes
+    names = [name for name in table if name not in GLOSSARY or name in {*settings, "bytes"} - given]
     return [name for name in names if table[name].nunique(dropna=False) > 1]
 
 
@@ -252,7 +255,7 @@ def sweep_text(table: pd.DataFrame) -> str:
              "bandwidth_optimal": ("B*, GB/s", 1e-9), "elasticity": ("elasticity", 1.0)}  # fmt: skip
     if "wait_mean" not in table:
         return f"{len(table)} points"
-    names = [name for name in swept(table) if name != "seed" or table["seed"].nunique() > 1]
+    names = swept(table[table["status"] == "ok"])
     lines = ["  ".join([*(f"{name:>12}" for name in names), *(f"{label:>13}" for label, _ in shown.values())])]
     for _, row in table[table["status"] == "ok"].iterrows():
         values = [f"{row[name]!s:>12}" for name in names]

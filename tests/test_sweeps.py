@@ -98,6 +98,7 @@ def test_a_failing_point_loses_no_other_and_says_why(capsys):
     assert list(table.status) == ["ok", "failed"]
     assert table.error[1] == "topology.dims must multiply to n = 100; got 2x2x2 = 8"
     captured = capsys.readouterr()
+    assert "gumbel" not in captured.out  # the printed table has only columns that differ between finished points
     assert "n=100" in captured.err
     assert "failed: " in captured.out
     assert "Traceback" not in captured.err
@@ -159,6 +160,9 @@ def test_collect_puts_folders_together_to_the_same_bytes(capsys):
     capsys.readouterr()
     assert main(["+experiment=collect", "folders=[nowhere]"]) == 1
     assert "folders must be folders of finished jobs; 'nowhere' is none" in capsys.readouterr().err
+    Path("empty").mkdir()
+    assert main(["+experiment=collect", "folders=[empty]"]) == 1
+    assert "folders must hold finished jobs" in capsys.readouterr().err
     assert main(["+experiment=collect"]) == 1
     assert "folders must be given" in capsys.readouterr().err
 
