@@ -7,6 +7,7 @@ AllToAll, Broadcast and a send; the full (gathered) size for AllGather and Reduc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
@@ -55,7 +56,7 @@ def ring(kind: Kind, n: int) -> Algorithm:
     return _by_dimension("ring", kind, (n,), THAKUR)
 
 
-def bucket(kind: Kind, dims: tuple[int, ...]) -> Algorithm:
+def bucket(kind: Kind, dims: Sequence[float]) -> Algorithm:
     """Bucket (multidimensional ring) algorithm on a torus: the ring algorithm along one dimension after another.
 
     The buffer shrinks by each side that was reduced, so the volume telescopes to that of one long ring while the
@@ -92,7 +93,7 @@ def all_pairs(kind: Kind, n: int) -> Algorithm:
     return Algorithm("all_pairs", rounds, volume, MSCCL)
 
 
-def _by_dimension(name: str, kind: Kind, dims: tuple[int, ...], source: str) -> Algorithm:
+def _by_dimension(name: str, kind: Kind, dims: Sequence[float], source: str) -> Algorithm:
     n = prod(dims)
     if n == 1:
         return Algorithm(name, 0, 0.0, source)

@@ -137,13 +137,11 @@ class _Iteration:
         for across, drawn, barriers, transfer, ready, ended in operations:
             for j in across:
                 yield self._operations[j].ended[rank]
-            if drawn and not across:  # ready when the operation before it ended, which is on record
-                yield timeout(drawn[rank])
-            elif drawn:
+            if across or not drawn:  # else it is ready when the operation before it ended, which is on record
                 ready[rank] = environment.now
+            if drawn:
                 yield timeout(drawn[rank])
             else:
-                ready[rank] = environment.now
                 barrier = barriers[rank]
                 barrier.missing -= 1
                 if barrier.missing:

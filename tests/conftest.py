@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from simulator import configs
+from simulator.build import build
 from simulator.experiment import Experiment
 from simulator.laws import Law, block_maxima
+from simulator.studies.base import Study
 from simulator.workloads import TensorParallel
 from topologies import NVSwitch
 
@@ -34,3 +37,13 @@ def paper_job(**changes: Any) -> Experiment:
 @pytest.fixture
 def job() -> Experiment:
     return paper_job()
+
+
+def study(name: str, *overrides: str) -> Study:
+    """The study that ``+experiment=name`` and the overrides describe."""
+    hydra = configs.open_hydra(None)
+    config = hydra.compose_config(configs.CONFIG, [f"+experiment={name}", *overrides], configs.RunMode.RUN)
+    job = configs.current_job(configs.enter_run(config))
+    built = build(job.tree, choices=job.choices)
+    assert isinstance(built, Study)
+    return built

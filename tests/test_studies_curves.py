@@ -9,26 +9,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from simulator import configs
-from simulator.build import build
 from simulator.checks import InputError
 from simulator.collectives import Kind
-from simulator.studies.base import Findings, Study, Tax, carry
+from simulator.studies.base import Findings, Tax, carry
+from tests.conftest import study
 from topologies import Torus3D
 from topologies.fractional_torus import FractionalTorus3D
 
 # The paper's numbers (seconds, bytes, bytes/s), typed here a second time.
 A, SD, ALPHA, SIZE, LINK, BARRIERS = 16e-3, 320e-6, 5e-6, 2**28, 450e9, 320
 QUICK = ["iterations=5", "relative_error=0.02"]
-
-
-def study(name: str, *overrides: str) -> Study:
-    hydra = configs.open_hydra(None)
-    config = hydra.compose_config(configs.CONFIG, [f"+experiment={name}", *overrides], configs.RunMode.RUN)
-    job = configs.current_job(configs.enter_run(config))
-    built = build(job.tree, choices=job.choices)
-    assert isinstance(built, Study)
-    return built
 
 
 def gumbel_tax(n: int) -> float:

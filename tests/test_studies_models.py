@@ -13,24 +13,13 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 
-from simulator import configs
-from simulator.build import build
 from simulator.checks import InputError
 from simulator.studies import PluginBias, ScipyLaw
-from simulator.studies.base import Study
+from tests.conftest import study
 
 # The paper's numbers (seconds, bytes, bytes/s), typed here a second time.
 A, SD, ALPHA, SIZE, LINK = 16e-3, 320e-6, 5e-6, 2**28, 450e9
 QUICK = ["iterations=2", "relative_error=0.02"]
-
-
-def study(name: str, *overrides: str) -> Study:
-    hydra = configs.open_hydra(None)
-    config = hydra.compose_config(configs.CONFIG, [f"+experiment={name}", *overrides], configs.RunMode.RUN)
-    job = configs.current_job(configs.enter_run(config))
-    built = build(job.tree, choices=job.choices)
-    assert isinstance(built, Study)
-    return built
 
 
 def tau(n: int) -> float:

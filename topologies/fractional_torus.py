@@ -28,4 +28,4 @@ class FractionalTorus3D(Topology):
 
     def algorithms(self, kind: Kind, n: int) -> tuple[Algorithm, ...]:
         side = cbrt(n)
-        return (bucket(kind, (side, side, side)),)  # type: ignore[arg-type]  # the formula holds for any sides
+        return (bucket(kind, (side, side, side)),)
