@@ -14,6 +14,7 @@ import numpy as np
 
 from simulator.checks import InputError
 from simulator.laws.base import Array, Law, fill
+from simulator.laws.dependence import Dependence
 from simulator.program import Compute, Program
 
 TICK = 2.0**-40  # seconds
@@ -76,6 +77,43 @@ class Engine(Protocol):
         ...
 
 
+def _stream(seed: int, *key: int) -> np.random.Generator:
+    """A stream of random numbers of its own: (i,) of the ranks in iteration i, (i, 1) of what they share there, (0, 2)
+    of the ranks' effects in the run, (0, 3) of where their noise stands between iterations."""
+    return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
+
+
+MAX_STATES = 2**26  # of ranks between iterations: 512 MiB
+
+
+class Effects:
+    """What crosses the iterations of a run where its law says so: effects of ranks, and where their noise stands.
+
+    Attributes:
+        dependence: that of the program's laws; None where blocks are independent of each other.
+        rank: a standard normal variate of each rank, shape (n,); empty where ranks keep no drawn effect.
+        states: each rank's own noise at the end of every iteration, shape (iterations + 1, n), the first entry where
+            iteration 0 begins; empty where it has no memory.
+    """
+
+    def __init__(self, program: Program, seed: int, iterations: int):
+        found = {compute_law(program, i).dependence for i in program.computes}
+        if len(found) > 1:
+            raise InputError("compute: all laws of a program must have one dependence between ranks, or none")
+        self.dependence: Dependence | None = found.pop() if found else None
+        self.rank = self.states = np.empty(0)
+        if self.dependence is not None and self.dependence.rank > 0:
+            self.rank = _stream(seed, 0, 2).standard_normal(program.n)
+        if self.dependence is not None and self.dependence.memory:
+            if (iterations + 1) * program.n > MAX_STATES:
+                raise InputError(
+                    f"iterations must be fewer, since noise with memory keeps a number for each rank between them, at "
+                    f"most {MAX_STATES}; got {iterations} iterations of {program.n} ranks"
+                )
+            noise = _stream(seed, 0, 3).standard_normal((iterations + 1, program.n))
+            self.states = self.dependence.chain(noise, len(program.computes))
+
+
 class Draws:
     """The compute times of some iterations, drawn in issue order, each iteration from a stream of its own.
 
@@ -83,18 +121,29 @@ class Draws:
     computes of one law are drawn together; as each time takes one variate of the stream, the numbers are the same
     however many are drawn at once.
 
+    Args:
+        program: whose computes they are.
+        seed: of the run.
+        iterations: which of its iterations.
+        effects: what crosses them; made for as many iterations as needed where it is not given.
+
     Attributes:
         compute: time spent computing by the operations drawn so far, mean over ranks, shape (iterations,), seconds.
     """
 
-    def __init__(self, program: Program, seed: int, iterations: range):
+    def __init__(self, program: Program, seed: int, iterations: range, effects: Effects | None = None):
         self.compute = np.zeros(len(iterations))
         self._program = program
         self._batch = {i: batch for batch in compute_batches(program) for i in batch}
         self._drawn: tuple[Sequence[int], Array] = ((), np.empty(0))
-        self._streams = [
-            np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(i,)))) for i in iterations
-        ]
+        self._streams = [_stream(seed, i) for i in iterations]
+        self._effects = effects or Effects(program, seed, max(iterations, default=-1) + 1)
+        if self._effects.dependence is not None:
+            self._shared = [_stream(seed, i, 1) for i in iterations]
+            self._left = len(program.computes)  # computes of an iteration not drawn yet
+        if self._effects.states.size:
+            self._noise = self._effects.states[iterations.start : iterations.stop]
+            self._end = self._effects.states[iterations.start + 1 : iterations.stop + 1]
 
     def one(self, index: int) -> Array:
         """Times of compute ``index``, shape (iterations, n), whole ticks. Computes are asked for in issue order."""
@@ -114,6 +163,8 @@ class Draws:
         x = np.empty((len(self._streams), len(computes), n))
         for stream, row in zip(self._streams, x, strict=True):
             fill(law.noise, stream, row)
+        if self._effects.dependence is not None:
+            self._depend(self._effects.dependence, x)
         law.transform(x)
         if not x.min() >= 0.0:  # a time beyond the clock makes the iteration too long, which is refused there
             name = self._program.operations[computes[0]].name
@@ -124,6 +175,18 @@ class Draws:
         to_ticks(x)
         self.compute += (np.add.reduce(x, axis=2) / n).sum(axis=1)
         return x
+
+    def _depend(self, dependence: Dependence, x: Array) -> None:
+        """Turn independent noise into what ranks share, keep and remember, in place."""
+        blocks = x.shape[1]
+        if self._effects.states.size:
+            for k in range(blocks):
+                x[:, k] = self._noise = dependence.bridge(self._noise, self._end, x[:, k], self._left - k - 1)
+        self._left -= blocks
+        shared = np.empty((len(x), blocks, dependence.shared(self._program.n)))
+        for stream, row in zip(self._shared, shared, strict=True):
+            fill("normal", stream, row)
+        dependence.combine(x, shared, self._effects.rank)
 
 
 BATCH = 65_536  # variates per stream and call: large calls keep threads out of each other's way

@@ -15,7 +15,7 @@ import numpy as np
 
 from simulator.checks import MAX_RANKS, InputError, count, flag, instance, keep, shown, text
 from simulator.collectives import Kind
-from simulator.engine import HORIZON, TICK, Draws, Engine, to_ticks
+from simulator.engine import HORIZON, TICK, Draws, Effects, Engine, to_ticks
 from simulator.engine_vector import Vector
 from simulator.laws import Law
 from simulator.laws.base import Array
@@ -126,6 +126,11 @@ class Experiment:
         )
 
     @cached_property
+    def effects(self) -> Effects:
+        """What crosses the iterations of the run, where the law says that anything does."""
+        return Effects(self.program, self.seed or 0, self.iterations)
+
+    @cached_property
     def notes(self) -> list[str]:
         """What a reader of the results must know."""
         notes = [self.topology.note(self.n), self.compute.note]
@@ -201,7 +206,8 @@ def trace(experiment: Experiment, iterations: range) -> Iterator[Record]:
     if not iterations:
         return
     count("iterations", min(iterations), least=0)
-    draws = Draws(experiment.program, experiment.seed or 0, iterations)
+    effects = experiment.effects if max(iterations) < experiment.iterations else None
+    draws = Draws(experiment.program, experiment.seed or 0, iterations, effects)
     for step in experiment.engine.steps(experiment.program, _times(experiment), draws):
         for k, i in enumerate(step.operations):
             yield Record(i, step.ready[:, k], step.start[:, k], step.end[:, k])
@@ -212,10 +218,11 @@ def _chunks(experiment: Experiment) -> Iterator[Measured]:
     times = _times(experiment)
     size = experiment.engine.chunk(experiment.program, experiment.iterations)
     starts = range(0, experiment.iterations, size)
+    effects = experiment.effects
     parts = (range(i, min(i + size, experiment.iterations)) for i in starts)
 
     def work(part: range) -> Measured:
-        draws = Draws(experiment.program, experiment.seed or 0, part)
+        draws = Draws(experiment.program, experiment.seed or 0, part, effects)
         with np.errstate(over="ignore", invalid="ignore"):  # only times beyond the clock, which are refused below
             measured = measure(experiment.program, experiment.engine.steps(experiment.program, times, draws), draws)
         if not (measured.iteration_time < HORIZON).all():

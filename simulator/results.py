@@ -208,6 +208,9 @@ class Tables:
         means = {name: float(iterations[name].mean()) for name in iterations.columns[1:]}
         wait = means["wait_mean"]
         samples = iterations["wait_mean"].to_numpy() if len(iterations) > 1 else self._barrier_waits
+        dependence, blocks = experiment.effects.dependence, max(1, len(program.computes))
+        memory = dependence.inflation(blocks) if dependence is not None else 1.0
+        memory_of_samples = memory if len(iterations) > 1 or dependence is None else dependence.inflation(1)
         fixed = len(program.streams) == 1
         if not fixed:
             notes.append(
@@ -236,10 +239,10 @@ class Tables:
             "alpha": topology.alpha,
             "bandwidth": topology.bandwidth,
             "iteration_time": means["iteration_time"],
-            "iteration_time_se": standard_error(iterations["iteration_time"].to_numpy()),
+            "iteration_time_se": memory * standard_error(iterations["iteration_time"].to_numpy()),
             "compute": means["compute"],
             "wait_mean": wait,
-            "wait_mean_se": standard_error(samples),
+            "wait_mean_se": memory_of_samples * standard_error(samples),
             "wait_median": means["wait_median"],
             "wait_fastest": means["wait_fastest"],
             "latency": latency,

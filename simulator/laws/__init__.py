@@ -6,6 +6,8 @@ function; a law of whole blocks of ranks knows its mean and its expected maximum
 
 from simulator.laws.base import IndependentLaw, Law
 from simulator.laws.block_maxima import block_maxima
+from simulator.laws.dependence import Dependence
+from simulator.laws.dependent import Dependent, dependent
 from simulator.laws.empirical import Empirical, EmpiricalBlocks, empirical
 from simulator.laws.gev import BlockMaxima
 from simulator.laws.root import Root
@@ -14,6 +16,6 @@ from simulator.laws.spliced import Spliced
 from simulator.laws.zero_sum import ZeroSum
 
 __all__ = [
-    "BlockMaxima", "Deterministic", "Empirical", "EmpiricalBlocks", "IndependentLaw", "Law", "LogNormal", "Normal",
-    "Root", "Spliced", "ZeroSum", "block_maxima", "empirical",
+    "BlockMaxima", "Dependence", "Dependent", "Deterministic", "Empirical", "EmpiricalBlocks", "IndependentLaw", "Law",
+    "LogNormal", "Normal", "Root", "Spliced", "ZeroSum", "block_maxima", "dependent", "empirical",
 ]  # fmt: skip

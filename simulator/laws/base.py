@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulator.checks import InputError, count, keep, number, shown
+from simulator.laws.dependence import Dependence
 
 Array = NDArray[np.float64]
 Noise = Literal["exponential", "uniform", "normal", "none"]
@@ -55,9 +56,11 @@ class Law(ABC):
         mean: mean time of one rank, seconds.
         noise: kind of the base variates.
         scale_field: name of the field that a block of twice the length has twice of.
+        dependence: how ranks and blocks hang together before ``transform``; None where they do not.
     """
 
     mean: float
+    dependence: Dependence | None = None
     noise: ClassVar[Noise] = "exponential"
     scale_field: ClassVar[str] = "mean"
 
