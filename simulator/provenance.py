@@ -26,7 +26,7 @@ def manifest(seed: int | None, config: Any, notes: Sequence[str]) -> dict[str, A
         "config": config,
         "seed": seed,
         "notes": list(notes),
-        "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
+        "versions": {"python": platform.python_version(), **{name: version_of(name) for name in PACKAGES}},
         "commit": commit(),
         "platform": platform.platform(),
         "cpu_features": cpu_features(),
@@ -84,7 +84,7 @@ def code_version(modules: Sequence[str] = ()) -> str:
     digest = hashlib.sha256()
     for path in sorted(files):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    digest.update(" ".join(f"{name}={_version(name)}" for name in PACKAGES[1:3]).encode())
+    digest.update(" ".join(f"{name}={version_of(name)}" for name in PACKAGES[1:3]).encode())
     return digest.hexdigest()
 
 
@@ -96,7 +96,8 @@ def cpu_features() -> list[str]:
 
 
 @cache
-def _version(package: str) -> str | None:
+def version_of(package: str) -> str | None:
+    """Version of an installed package; None where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

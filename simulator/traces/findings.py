@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ class Findings:
         explanation: whether compute explains the wait, one row per group and operation.
         apart: tax and spread of compute of each collective that has a block before it.
         ranks: one row per file; empty for a table of operations.
+        groups: process groups with the durations of their collectives by rank.
+        dropped: kernels that could not be used, by reason.
         left_out: files that were not used.
     """
 
@@ -39,7 +42,9 @@ class Findings:
     explanation: pd.DataFrame
     apart: pd.DataFrame
     ranks: pd.DataFrame
-    left_out: Sequence[LeftOut] = field(default_factory=list)
+    groups: Sequence[Group] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    left_out: Sequence[LeftOut] = ()
 
     @property
     def usable(self) -> bool:
@@ -72,6 +77,8 @@ def findings_of(
         explanation=measure.explanation_table(apart),
         apart=apart,
         ranks=pd.DataFrame([_rank_row(trace) for trace in traces]),
+        groups=groups,
+        dropped=sum((Counter(trace.dropped) for trace in traces), Counter()),
         left_out=left_out,
     )
 

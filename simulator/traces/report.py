@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simulator.checks import InputError, count, instance, number, one_of, texts
+from simulator.checks import InputError, count, flag, instance, number, one_of, texts
 from simulator.task import Outcome, Progress, Task
 from simulator.traces import tables, words
 from simulator.traces.align import Group, align
@@ -17,6 +17,7 @@ from simulator.traces.findings import Findings, findings_of
 from simulator.traces.page import page
 from simulator.traces.pictures import pictures
 from simulator.traces.reader import read_job
+from simulator.traces.summary import summarise, write_summary
 from simulator.traces.trace import RankTrace
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class TraceReport(Task):
         collective_kernels: parts of the names of further kernels that move data between ranks.
         most_bytes: size of an unpacked file above which it is broken.
         workers: processes that read; None takes one for each processor.
+        names_in_summary: whether process groups keep their names in ``trace_summary.json``.
     """
 
     name: str
@@ -49,12 +51,14 @@ class TraceReport(Task):
     collective_kernels: Sequence[str] = ()
     most_bytes: int = 2**32
     workers: int | None = None
+    names_in_summary: bool = False
 
     def __post_init__(self) -> None:
         one_of("broken", self.broken, ["stop", "skip", "keep"])
         number("tolerance", self.tolerance, least=0, below=1e3)
         texts("collective_kernels", self.collective_kernels)
         count("most_bytes", self.most_bytes)
+        flag("names_in_summary", self.names_in_summary)
         if self.table is not None:
             instance("table", self.table, tables.Columns)
         if self.workers is not None:
@@ -92,6 +96,7 @@ class TraceReport(Task):
 
         findings = self.find(progress)
         findings.write(folder)
+        write_summary(summarise(findings, self.names_in_summary), folder / "trace_summary.json")
         shown = pictures(findings.summary, findings.tax, findings.apart)
         write_pictures(shown, folder)
         images = [folder / f"{picture.name}.png" for picture in shown]
