@@ -21,14 +21,14 @@ Family = Literal["gumbel", "gev"]
 class Sample(NamedTuple):
     """How many maxima there are, how many different ones, the share of the commonest, and what to know of a fit."""
 
-    count: int
+    size: int
     distinct: int
     commonest: float
     flags: tuple[str, ...]
 
 
 def describe(z: ArrayLike) -> Sample:
-    """Counts of a sample of maxima, and flags: "few maxima" below 50, "ties" where a GEV shape would be read from ticks.
+    """Counts of a sample of maxima, and flags: "few maxima" below 50, "ties" where few values differ.
 
     Args:
         z: finite values, shape (n,), n >= 1.
@@ -37,7 +37,7 @@ def describe(z: ArrayLike) -> Sample:
         InputError: for another shape or values that are not finite.
 
     >>> describe([1.0, 1.0, 2.0, 3.0])
-    Sample(count=4, distinct=3, commonest=0.5, flags=('few maxima', 'ties'))
+    Sample(size=4, distinct=3, commonest=0.5, flags=('few maxima', 'ties'))
     """
     x = _finite(z, 1)
     _, counts = np.unique(x, return_counts=True)
@@ -62,18 +62,18 @@ def refuse_ties(z: ArrayLike) -> Array:
 
     >>> refuse_ties([1.0, 2.0] * 50)
     Traceback (most recent call last):
-    simulator.checks.InputError: z must have at least 10 different values for a GEV fit (use compute law empirical); got 2 in 100
+    simulator.checks.InputError: z must have 10 different values for a GEV fit (use compute law empirical); got 2 in 100
     """
     x = checked_sample(z)
     sample = describe(x)
     if sample.distinct < LEAST_DISTINCT:
         raise InputError(
-            f"z must have at least {LEAST_DISTINCT} different values for a GEV fit (use compute law empirical); "
-            f"got {sample.distinct} in {sample.count}"
+            f"z must have {LEAST_DISTINCT} different values for a GEV fit (use compute law empirical); "
+            f"got {sample.distinct} in {sample.size}"
         )
     if sample.commonest > MOST_TIED:
         raise InputError(
-            f"z must have no ties of more than {MOST_TIED:.0%} of all values for a GEV fit (use compute law empirical); "
+            f"z must have no ties of more than {MOST_TIED:.0%} of all for a GEV fit (use compute law empirical); "
             f"one value makes {sample.commonest:.0%}"
         )
     return x
