@@ -82,10 +82,60 @@ def test_a_fit_scales_with_its_unit(fit, unit: float) -> None:
     assert moved.xi == pytest.approx(fitted.xi, abs=1e-4)
 
 
-@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("fit", [fit_gumbel, fit_gumbel_lmoments])
 @pytest.mark.parametrize("seed", range(10))
 def test_small_samples_give_finite_laws(fit, seed: int) -> None:
     assert np.isfinite(fit(sample(0.4, 3 + seed, seed))).all()
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("to_unit", [1e3, 1e6, 1e9], ids=["ms", "us", "ns"])
+def test_a_fit_is_the_same_in_seconds_and_in_nanoseconds(fit, to_unit: float) -> None:
+    z = sample(0.07, 300) * 1e-3
+    seconds, other = fit(z), fit(z * to_unit)
+    assert other.xi == pytest.approx(seconds.xi, abs=1e-9)
+    assert other[:2] == pytest.approx([seconds.mu * to_unit, seconds.sigma * to_unit], rel=1e-9)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_a_fit_is_the_same_at_the_epoch(fit) -> None:
+    ticks = np.round(sample(0.07, 300) * 4e5) / 4  # quarters of a nanosecond: what is left at 1.7e15
+    now, then = fit(ticks + 1.7e15), fit(ticks)
+    assert (now.sigma, now.xi) == (then.sigma, then.xi)
+    assert now.mu - 1.7e15 == pytest.approx(then.mu, abs=0.25)
+
+
+@pytest.mark.parametrize("size", [10, 12, 20, 50])
+@pytest.mark.parametrize("xi", [-0.3, 0.0, 0.4])
+def test_gev_is_an_optimum_or_refused(xi: float, size: int) -> None:
+    for seed in range(40):
+        z = sample(xi, size, seed)
+        try:
+            fit = fit_gev(z)
+        except InputError:
+            assert size < 50
+            with pytest.raises(InputError, match=r"^z must have a GEV likelihood with a maximum above xi = -1"):
+                fit_gev(z)
+            continue
+        best = stats.genextreme.nnlf((-fit.xi, fit.mu, fit.sigma), z)
+        for start in (fit_gumbel(z), fit_gumbel_lmoments(z)):
+            assert best <= stats.genextreme.nnlf((0.0, start.mu, start.sigma), z) + 1e-9
+        for change in np.vstack([np.eye(3), -np.eye(3)]) * 1e-3 * fit.sigma:
+            assert best <= stats.genextreme.nnlf(np.add((-fit.xi, fit.mu, fit.sigma), change), z)
+
+
+PORT_PIRIE = [
+    4.03, 3.83, 3.65, 3.88, 4.01, 4.08, 4.18, 3.80, 4.36, 3.96, 3.98, 4.69, 3.85, 3.96, 3.85, 3.93, 3.75, 3.63, 3.57,
+    4.25, 3.97, 4.05, 4.24, 4.22, 3.73, 4.37, 4.06, 3.71, 3.96, 4.06, 4.55, 3.79, 3.89, 4.11, 3.85, 3.86, 3.86, 4.21,
+    4.01, 4.11, 4.24, 3.96, 4.21, 3.74, 3.85, 3.88, 3.66, 4.11, 3.71, 4.18, 3.90, 3.78, 3.91, 3.72, 4.00, 3.66, 3.62,
+    4.33, 4.55, 3.75, 4.08, 3.90, 3.88, 3.94, 4.33,
+]  # fmt: skip
+
+
+def test_sea_levels_of_the_textbook() -> None:
+    # Coles, An Introduction to Statistical Modeling of Extreme Values, 2001, section 3.4.1: maxima of Port Pirie.
+    assert fit_gev(PORT_PIRIE) == pytest.approx((3.87, 0.198, -0.050), abs=6e-3)
+    assert fit_gumbel(PORT_PIRIE)[:2] == pytest.approx((3.87, 0.195), abs=6e-3)
 
 
 def test_expected_max() -> None:
