@@ -127,9 +127,11 @@ def _decode(path: Path, content: Content, keep: bool) -> tuple[_Trace, list[str]
             place, fault = _place(data, error)
     else:
         place = len(data)
-    if keep and (kept := _whole_events(data[:place])) is not None:
-        note = f"{fault}; kept {len(kept.events):,} whole events, left out the {len(data) - place:,} bytes after them"
-        return kept, [note if place < len(data) else f"{fault}; kept {len(kept.events):,} whole events, cut the last"]
+    if keep and (found := _whole_events(data[:place])) is not None:
+        kept, end = found
+        cut = max(data.count(b'"ph"', end), int(data.find(b"{", end) >= 0))
+        more = " and whatever followed" if place == len(data) else ""
+        return kept, [f"{fault}; kept {len(kept.events):,} whole events, cut {cut:,}{more}"]
     raise InputError(f"traces file {path} {fault}")
 
 
@@ -149,8 +151,8 @@ def _place(data: bytes | bytearray, error: Exception) -> tuple[int, str]:
     return len(data), f"is cut off: it ends at byte {len(data):,} in the middle of JSON"
 
 
-def _whole_events(data: bytes | bytearray) -> _Trace | None:
-    """The trace up to the last whole event before the end of ``data``; None where there is none."""
+def _whole_events(data: bytes | bytearray) -> tuple[_Trace, int] | None:
+    """The trace up to the last whole event in ``data``, and the byte at which that ends; None where there is none."""
     end = len(data)
     for _ in range(_TRIES):
         end = data.rfind(b"}", 0, end)
@@ -158,7 +160,7 @@ def _whole_events(data: bytes | bytearray) -> _Trace | None:
             return None
         for close in (b"]}", b"]"):
             try:
-                return _as_trace(_TRACE.decode(data[: end + 1] + close))
+                return _as_trace(_TRACE.decode(data[: end + 1] + close)), end + 1
             except (msgspec.DecodeError, RecursionError):
                 continue
     return None
@@ -185,7 +187,7 @@ def _rank(path: Path, distributed: _Distributed, given: int | None) -> int:
         )
     world = _whole(distributed.world_size)
     most = world - 1 if world and given is None else MOST_RANK
-    return count(f"rank of traces file {path.name}", rank, least=0, most=most)
+    return count(f"traces: the rank of {path.name}", rank, least=0, most=most)
 
 
 def nanoseconds(microseconds: bytes) -> int | None:
