@@ -170,6 +170,53 @@ def test_a_value_that_is_no_number_is_dropped_and_counted(value: bytes, tmp_path
     assert VALUES[value] in reason or reason == "negative duration"
 
 
+NO_NUMBERS = [b"NaN", b"Infinity", b"1e400", b'"7"', b"true", b"false", b"null", b"9" * 5000, b"9223372036854775808",
+              b"-5", b"1.5", b"[]", b"{}", b'"\\ud800"', b'"\xff"']  # fmt: skip
+PLACES = [
+    "ts",
+    "dur",
+    "tid",
+    "stream",
+    "Seq",
+    "In msg nelems",
+    "Group size",
+    "Global rank start",
+    "Process Group Ranks",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_no_number_never_becomes_one(place: str, tmp_path: Path) -> None:
+    """The kernel is dropped and counted, or used without what the value says; or the file is refused with the place."""
+    about = {"Process Group Name": "0", "dtype": "Float", "Seq": 1, "In msg nelems": 4, "Group size": 8,
+             "Global rank start": 0, "Global rank stride": 1, "Process Group Ranks": "..."}  # fmt: skip
+    for value in NO_NUMBERS:
+        event = kernel(NCCL, 9000, 50, **about)
+        home = event if place in event else event["args"]
+        home[place] = "VALUE"
+        line = json.dumps(event).encode().replace(b'"VALUE"', value)
+        path = write(tmp_path, WHOLE.replace(b"}]}", b"}, " + line + b"]}"))
+        if value in (b"NaN", b"Infinity", b'"\\ud800"'):
+            with pytest.raises(InputError, match=r"(is not valid JSON: .* at|is cut off: it ends at) byte [\d,]+"):
+                parsed(path)
+            continue
+        trace = parsed(path)
+        assert trace.kernels + sum(trace.dropped.values()) == 6
+        own = trace.collectives
+        assert own["duration"].isin([50_000, 1_500]).all()
+        assert own["bytes"].isin([-1, 16]).all()
+        assert own["sequence"].isin([-1, 1]).all()
+        assert {group.size for group in trace.groups} <= {None, 8}
+        assert {group.ranks for group in trace.groups} <= {None, tuple(range(8))}
+
+
+def test_a_base_time_that_is_no_number_is_said(tmp_path: Path) -> None:
+    for value in (b'"7"', b"1e400", b"-5", b"true", b"9" * 5000):
+        trace = parsed(write(tmp_path, WHOLE.replace(b"{", b'{"baseTimeNanoseconds": %s, ' % value, 1)))
+        assert trace.notes == ("baseTimeNanoseconds is no whole number of nanoseconds, taken as 0",)
+        assert trace.collectives["start"].min() == 100_000
+
+
 CUT = WHOLE[: WHOLE.rindex(b"gemm")]
 BAD: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "is empty: 0 bytes"),

@@ -108,7 +108,10 @@ def parse(
     """
     trace, notes = _decode(path, content, keep)
     distributed = _distributed(trace)
-    reading = _Reading(_base(trace), distributed, more)
+    base = _base(trace)
+    if base is None:
+        notes.append("baseTimeNanoseconds is no whole number of nanoseconds, taken as 0")
+    reading = _Reading(base or 0, distributed, more)
     for event in trace.events:
         reading.take(event)
     return reading.result(path, _rank(path, distributed, rank), notes)
@@ -170,9 +173,9 @@ def _distributed(trace: _Trace) -> _Distributed:
     return _decoded(_DISTRIBUTED, trace.distributed) or _Distributed()
 
 
-def _base(trace: _Trace) -> int:
+def _base(trace: _Trace) -> int | None:
     text = bytes(trace.base)
-    return int(text) if re.fullmatch(rb"\d{1,19}", text) and int(text) < MOST_TIME else 0
+    return int(text) if re.fullmatch(rb"\d{1,19}", text) and int(text) < MOST_TIME else None
 
 
 def _rank(path: Path, distributed: _Distributed, given: int | None) -> int:
