@@ -188,6 +188,19 @@ def test_events_are_what_kineto_writes(job: Experiment, tmp_path: Path) -> None:
         assert {(kernel["pid"], kernel["tid"]) for kernel in own} <= set(named)
 
 
+@EVERY
+def test_slices_of_a_thread_never_overlap(job: Experiment, tmp_path: Path) -> None:
+    """Perfetto drops slices that do."""
+    spans: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for event in events(exported(job, tmp_path), 0):
+        if event.get("cat") == "kernel":
+            begin = round(event["ts"] * 1000)
+            spans.setdefault((event["pid"], event["tid"]), []).append((begin, begin + round(event["dur"] * 1000)))
+    assert len(spans) == len(job.program.streams)
+    for own in spans.values():
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(sorted(own)))
+
+
 def test_numbers_of_a_group_s_collectives_are_the_same_on_every_rank(tmp_path: Path) -> None:
     folder = exported(JOBS["mesh"], tmp_path)
     seen: dict[tuple[str, int], set[str]] = {}
