@@ -226,6 +226,10 @@ def _simulate(experiment: Experiment, partial: Path, record: dict[str, Any]) -> 
         from simulator import timeline
 
         timeline.per_rank(experiment, partial)
+    if experiment.traces:
+        from simulator.traces import export
+
+        export.write(experiment, partial)
     return Outcome(report(result))
 
 

@@ -32,6 +32,8 @@ MAX_SEED = 2**63 - 1
 MAX_ITERATIONS = 10_000_000  # iterations.parquet holds a row for each, 0.1 kB in memory
 MAX_BARRIERS = 10_000_000  # of one iteration, 0.4 kB each
 MAX_ROWS = 20_000_000  # of what is written for single ranks, 0.1 kB each
+MAX_KERNELS = 10_000_000  # in exported traces, 0.5 kB each
+MAX_FILES = 100_000  # of exported traces, as many as are read
 FINE = 1000 * TICK  # shorter durations lose a thousandth or more to rounding
 
 
@@ -53,6 +55,8 @@ class Experiment:
         timeline_iterations: how many of them.
         timeline_ranks: how many ranks of each, from rank 0 on.
         per_rank: also write one row per rank and collective.
+        traces: also write a profiler trace of every rank.
+        traces_iterations: how many iterations of it.
         plots: also draw the two pictures.
     """
 
@@ -69,6 +73,8 @@ class Experiment:
     timeline_iterations: int = 2
     timeline_ranks: int = 64
     per_rank: bool = False
+    traces: bool = False
+    traces_iterations: int = 2
     plots: bool = True
 
     def __post_init__(self) -> None:
@@ -80,9 +86,9 @@ class Experiment:
         ):  # fmt: skip
             if field_name != "machine" or self.machine is not None:
                 instance(field_name, getattr(self, field_name), kind)
-        for switch in ("timeline", "per_rank", "plots"):
+        for switch in ("timeline", "per_rank", "traces", "plots"):
             flag(switch, getattr(self, switch))
-        for size in ("timeline_iterations", "timeline_ranks"):
+        for size in ("timeline_iterations", "timeline_ranks", "traces_iterations"):
             keep(self, **{size: count(size, getattr(self, size))})
         self.topology.check(self.n)
         self.compute.check_ranks(self.n)
@@ -100,12 +106,15 @@ class Experiment:
             raise InputError(f"workload must write a Program for n = {self.n} ranks; got {other}")
         rows = self.per_rank * self.n * len(program.collectives)
         slices = self.timeline * min(self.timeline_ranks, self.n) * len(program.operations)
+        kernels = self.traces * self.n * min(self.traces_iterations, self.iterations) * len(program.operations)
         for place, found, most, what in (
             ("workload", program.barriers, MAX_BARRIERS, "barriers (collectives x groups of ranks) in one iteration"),
             ("per_rank", rows, MAX_ROWS, "rows (collectives x ranks) of one iteration"),
             ("per_rank", rows * self.iterations, 50 * MAX_ROWS, "rows (iterations x collectives x ranks)"),
             ("timeline_ranks", slices * min(self.timeline_iterations, self.iterations), MAX_ROWS,
              "slices (ranks x iterations x operations)"),
+            ("traces", self.traces * self.n, MAX_FILES, "files, one per rank"),
+            ("traces_iterations", kernels, MAX_KERNELS, "kernels (ranks x iterations x operations)"),
         ):  # fmt: skip
             if found > most:
                 raise InputError(f"{place} must give at most {most} {what}; got {found}")

@@ -58,6 +58,8 @@ Keys: set any value, KEY=VALUE, each once at most; SI units
   engine.threads            of the vector engine; null uses all processors
   timeline, per_rank        true also writes timeline.json (.._iterations and
                             .._ranks say how much), one row per rank
+  traces                    true also writes traces/, a profiler trace of each
+                            rank, of traces_iterations iterations
   plots                     false leaves out the pictures
   timeout                   s that a point of a sweep may take (no limit)
   plugins                   [my_module]: modules that your configs may name

@@ -240,7 +240,7 @@ def test_a_rank_that_is_claimed_twice_is_never_chosen_silently(tmp_path: Path) -
     dlrm(tmp_path, lambda rank, trace: trace)
     path = next(tmp_path.glob("worker4*"))
     (tmp_path / "again.json").write_bytes(path.read_bytes())
-    with pytest.raises(InputError, match=r"rank 4 is claimed by again\.json and worker4"):
+    with pytest.raises(InputError, match=r"rank 4 is claimed by again\.json and worker4.*; broken=skip goes on"):
         analyse(tmp_path)
     findings = analyse(tmp_path, broken="skip")
     assert findings.ranks["rank"].tolist() == [0, 2, 6]
@@ -364,7 +364,26 @@ def test_steps_without_a_kernel_are_counted(tmp_path: Path) -> None:
     assert findings.ranks["steps_without_kernels"].tolist() == [0, 2]
     assert "3 of 5 matched by end time; rank 1 has 3" in findings.summary["reason"][0]
     (tmp_path / "out").mkdir()
-    assert "2 of 5 profiler steps hold no kernel" in report.execute(tmp_path / "out").text
+    assert "2 of 5 profiler steps hold no kernel, left out" in report.execute(tmp_path / "out").text
+
+
+def test_where_no_step_holds_a_kernel_that_is_said(tmp_path: Path) -> None:
+    steps = [
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{k}", "ts": 1000 * k, "dur": 990} for k in range(5)
+    ]
+    report = TraceReport(name="test", traces=str(job(tmp_path, {0: steps, 1: steps})))
+    (tmp_path / "out").mkdir()
+    outcome = report.execute(tmp_path / "out")
+    assert not outcome.ok
+    assert outcome.text.count("no GPU kernels in any of its 5 profiler steps") == 2
+    assert "no collectives, so no tax" in outcome.text
+
+
+def test_where_all_arrive_at_once_nobody_is_last(tmp_path: Path) -> None:
+    ranks = {rank: [collective(1000 * k, 50) for k in range(6)] for rank in range(3)}
+    report = TraceReport(name="test", traces=str(job(tmp_path, ranks)))
+    (tmp_path / "out").mkdir()
+    assert "is last" not in report.execute(tmp_path / "out").text
 
 
 def test_the_command_leaves_its_tables_and_says_what_was_found(

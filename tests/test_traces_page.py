@@ -2,72 +2,137 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
-from simulator.traces import TraceReport
+from simulator.app import main
+from simulator.traces import TraceReport, words
 from simulator.traces.page import page
 from simulator.traces.pictures import pictures
-from tests.traces import DATA, DLRM, Trace, analyse, job, kernel
+from tests.traces import DATA, DLRM, Trace, analyse, kernel
 
-PAYLOADS = [
-    *(
-        "<script>alert(1)</script>",
-        "</script><script>x</script>",
-        "<img src=x onerror=alert(1)>",
-        "</style><svg/onload=x>",
-    ),
-    *('" onmouseover="x', "' onfocus='x", "<!--", "]]>", "&lt;script&gt;", "</title><script>", "javascript:x"),
-    *("<iframe src=//x>", "<base href=//x>", "<meta http-equiv=refresh content=0>", "<link rel=stylesheet href=//x>"),
-    *(
-        "\u2028<script>\u2029",
-        "\x1b[2J\x1b]0;x\x07",
-        "\r\n<script>",
-        "$x$ {y} %s",
-        "=cmd|' /C calc'!A0",
-        "💥" * 40,
-        "\u202e",
-    ),
+FRAGMENTS = [
+    *("<script>alert(1)</script>", "</script><script>x</script>", "<img src=x onerror=alert(1)>", "</li></ul><b>"),
+    *("</style><svg/onload=x>", "<style>@import url(//x)</style>", "onmouseover=x", "<!--", "-->", "]]>", "<![CDATA["),
+    *("&lt;script&gt;", "</title><script>", "<a href=javascript:x>", "<iframe src=//x>", "<base href=//x>", "&#60;b>"),
+    *("<meta http-equiv=refresh content=0>", "<link rel=stylesheet href=//x>", "\u2028<script>\u2029", "\r\n<script>"),
+    *("\x1b[2J\x1b]0;x\x07<b>", "$x$ {y} %s <i>", "=cmd|' /C calc'!A0<b>", "<object data=//x>💥\u202e"),
 ]
+SURROUNDINGS = ["{}", "a{}b", '">{}', "'>{}", '" {} x="', "--!>{}", "{0}{0}", "<td>{}</td>"]
 
 
 class Elements(HTMLParser):
-    """Counts what a browser would make of a page."""
+    """What a browser would make of a page."""
 
     def __init__(self, text: str):
         super().__init__()
         self.tags: list[str] = []
         self.attributes: set[str] = set()
+        self.meta: list[dict[str, str | None]] = []
+        self.sources: list[str] = []
         self.feed(text)
+        self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes |= {name for name, _ in attrs}
+        self.meta += [dict(attrs)] if tag == "meta" else []
+        self.sources += [value or "" for name, value in attrs if name in ("src", "href", "data", "action", "srcset")]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.tags.append(f"/{tag}")
+
+    def handle_comment(self, data: str) -> None:
+        self.tags.append("comment")
+
+    def unknown_decl(self, data: str) -> None:
+        self.tags.append("declaration")
 
 
-def hostile(folder: Path, payload: str) -> Path:
-    """Two ranks whose names are all ``payload``."""
-    name = f"ncclDevKernel_AllReduce {payload}"
-    about: Trace = {"Process Group Name": payload, "Process Group Description": f"{payload} {payload}", "Group size": 2}
-    return job(folder, {rank: [kernel(name, 1000 * k, 50 + rank, **about) for k in range(4)] for rank in range(2)})
+def hostile(folder: Path, payloads: list[str]) -> Path:
+    """Two ranks in which each payload is all names of a group, and for each payload a broken file of that name."""
+    folder.mkdir()
+    for rank in range(2):
+        events: list[Trace] = []
+        for place, payload in enumerate(payloads):
+            named = ("Name", "Description", "Ranks")
+            about: Trace = {f"Process Group {what}": payload for what in named}
+            about |= {"Group size": 3, "Collective name": payload, "dtype": payload}
+            name = f"ncclDevKernel_AllReduce {payload}"
+            events += [kernel(name, 1000 * k + 100 * place, 50 + rank, **about) for k in range(4)]
+            events += [kernel(f"{payload} gemm", 500, 20), kernel(name, 9000, -1)]
+        first = payloads[0]
+        trace = {
+            "distributedInfo": {"rank": rank, "world_size": 2, "backend": first, "hostName": first,
+                                "pg_config": [{"pg_name": first, "pg_desc": first}]},
+            "deviceProperties": [{"id": 0, "name": first}], "hostName": first, "traceName": first, first: first,
+            "traceEvents": events,
+        }  # fmt: skip
+        (folder / f"{as_file(first)} rank{rank}.json").write_text(json.dumps(trace), encoding="utf-8")
+    for rank, payload in enumerate(payloads, 7):
+        (folder / f"{as_file(payload)} rank{rank}.json").write_text(f'{{"traceEvents": [{{"{payload}', encoding="utf-8")
+    return folder
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
-def test_names_from_a_trace_do_nothing_on_the_page(payload: str, tmp_path: Path) -> None:
-    clean, bad, out = (tmp_path / name for name in ("clean", "bad", "out"))
-    for folder in (clean, bad, out):
-        folder.mkdir()
-    for folder, name in ((clean, "tp"), (bad, payload)):
-        (out / folder.name).mkdir()
-        outcome = TraceReport(name="test", traces=str(hostile(folder, name))).execute(out / folder.name)
-        assert outcome.ok
-        assert all(c.isprintable() or c == "\n" for c in outcome.text)
-    ours, theirs = (Elements((out / name / "report.html").read_text(encoding="utf-8")) for name in ("clean", "bad"))
-    assert theirs.tags == ours.tags
-    assert theirs.attributes == ours.attributes
+def as_file(name: str) -> str:
+    return name.replace("/", "\u2215")[:40]
+
+
+def shown(folder: Path, payloads: list[str]) -> tuple[str, str]:
+    """The page of a report, without pictures, and what is printed."""
+    findings = TraceReport(name=payloads[0], traces=str(hostile(folder, payloads)), broken="skip").find()
+    assert len(findings.summary) == len(findings.left_out) == len(payloads)
+    assert findings.usable
+    title = " ".join(payloads)
+    return page(title, words.lead(findings), words.tables(findings), words.lines(findings), []), words.text(findings)
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> Elements:
+    """The page of a report with harmless names."""
+    return Elements(shown(tmp_path_factory.mktemp("clean") / "in", [f"tp{i}" for i in range(8)])[0])
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS)
+def test_names_from_a_trace_do_nothing_on_the_page(fragment: str, tmp_path: Path, clean: Elements) -> None:
+    """200 payloads in names of kernels, groups, files, hosts and the experiment, and in what is wrong with files."""
+    text, printed = shown(tmp_path / "bad", [surrounding.format(fragment) for surrounding in SURROUNDINGS])
+    theirs = Elements(text)
+    assert theirs.tags == clean.tags
+    assert theirs.attributes == clean.attributes
+    assert theirs.meta == clean.meta
+    assert not theirs.sources
     assert "script" not in theirs.tags
+    assert all(c.isprintable() or c == "\n" for c in printed)
+    (policy,) = (meta["content"] for meta in theirs.meta if meta.get("http-equiv") == "Content-Security-Policy")
+    assert policy == "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+
+@pytest.mark.parametrize("payload", ["<script>$x$ {y} %s", "\x1b[2J\x1b]0;x\x07\u202e💥"])
+def test_names_from_a_trace_do_nothing_in_a_whole_report(payload: str, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    report = TraceReport(name=payload, traces=str(hostile(tmp_path / "in", [payload])), broken="skip")
+    outcome = report.execute(tmp_path / "out")
+    assert outcome.ok
+    elements = Elements((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
+    assert len(elements.sources) == 3
+    assert all(source.startswith("data:image/png;base64,") for source in elements.sources)
+    assert "script" not in elements.tags
+
+
+def test_an_error_shows_names_as_text_of_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hostile(tmp_path / "in", ["a\x1b[2J\nb<script>"])
+    assert main(["+experiment=trace_report", "traces=in"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: traces file ")
+    assert said.count("\n") == 1
+    assert said.strip().isprintable()
 
 
 def test_the_page_loads_nothing_and_holds_the_pictures(tmp_path: Path) -> None:

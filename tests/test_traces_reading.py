@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +132,25 @@ def test_times_at_epoch_scale_are_exact_to_the_nanosecond(base: int, tmp_path: P
     assert own["duration"].tolist() == [50_001] * 4
 
 
+@pytest.mark.parametrize("base", [None, 0, 1_700_000_000_000_000_000])
+def test_the_tax_at_epoch_scale_is_exact_to_the_nanosecond(base: int | None, tmp_path: Path) -> None:
+    """Doubles in microseconds step by 0.25 there: 250 times what is asked for."""
+    more = {} if base is None else {"baseTimeNanoseconds": base}
+    for rank, late in enumerate([0, 1]):  # ns; rank 1 enters a nanosecond later
+        lines = [
+            f'{{"ph": "X", "cat": "kernel", "name": "{NCCL}", "args": {{"stream": 7}}, '
+            f'"ts": {1_700_000_000_000_000 + 100 * k}.{123 + late}, "dur": 50.{100 - late:03d}}}'
+            for k in range(5)
+        ]
+        head = json.dumps({"distributedInfo": {"rank": rank, "world_size": 2}, **more})[:-1]
+        write(tmp_path, f'{head}, "traceEvents": [{", ".join(lines)}]}}'.encode(), f"rank{rank}.json")
+    findings = analyse(tmp_path)
+    assert findings.summary["status"].tolist() == ["ok"]
+    assert (findings.tax["tax_fastest"] * 1e9).tolist() == pytest.approx([1] * 5, abs=1e-6)
+    assert (findings.tax["end_spread"] == 0).all()
+    assert (findings.blocks["gap"] * 1e9).round(6).tolist() == [49_900] * 4 + [49_901] * 4
+
+
 VALUES = {  # what stands for a time -> why the kernel is dropped
     b'"ts": "100"': "no valid start time", b'"ts": true': "no valid start time", b'"ts": 1e400': "no valid start time",
     b'"ts": null': "no valid start time", b'"ts": 99999999999999999999': "no valid start time",
@@ -146,6 +168,53 @@ def test_a_value_that_is_no_number_is_dropped_and_counted(value: bytes, tmp_path
     ((reason, times),) = trace.dropped.items()
     assert times == 1
     assert VALUES[value] in reason or reason == "negative duration"
+
+
+NO_NUMBERS = [b"NaN", b"Infinity", b"1e400", b'"7"', b"true", b"false", b"null", b"9" * 5000, b"9223372036854775808",
+              b"-5", b"1.5", b"[]", b"{}", b'"\\ud800"', b'"\xff"']  # fmt: skip
+PLACES = [
+    "ts",
+    "dur",
+    "tid",
+    "stream",
+    "Seq",
+    "In msg nelems",
+    "Group size",
+    "Global rank start",
+    "Process Group Ranks",
+]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_what_is_no_number_never_becomes_one(place: str, tmp_path: Path) -> None:
+    """The kernel is dropped and counted, or used without what the value says; or the file is refused with the place."""
+    about = {"Process Group Name": "0", "dtype": "Float", "Seq": 1, "In msg nelems": 4, "Group size": 8,
+             "Global rank start": 0, "Global rank stride": 1, "Process Group Ranks": "..."}  # fmt: skip
+    for value in NO_NUMBERS:
+        event = kernel(NCCL, 9000, 50, **about)
+        home = event if place in event else event["args"]
+        home[place] = "VALUE"
+        line = json.dumps(event).encode().replace(b'"VALUE"', value)
+        path = write(tmp_path, WHOLE.replace(b"}]}", b"}, " + line + b"]}"))
+        if value in (b"NaN", b"Infinity", b'"\\ud800"'):
+            with pytest.raises(InputError, match=r"(is not valid JSON: .* at|is cut off: it ends at) byte [\d,]+"):
+                parsed(path)
+            continue
+        trace = parsed(path)
+        assert trace.kernels + sum(trace.dropped.values()) == 6
+        own = trace.collectives
+        assert own["duration"].isin([50_000, 1_500]).all()
+        assert own["bytes"].isin([-1, 16]).all()
+        assert own["sequence"].isin([-1, 1]).all()
+        assert {group.size for group in trace.groups} <= {None, 8}
+        assert {group.ranks for group in trace.groups} <= {None, tuple(range(8))}
+
+
+def test_a_base_time_that_is_no_number_is_said(tmp_path: Path) -> None:
+    for value in (b'"7"', b"1e400", b"-5", b"true", b"9" * 5000):
+        trace = parsed(write(tmp_path, WHOLE.replace(b"{", b'{"baseTimeNanoseconds": %s, ' % value, 1)))
+        assert trace.notes == ("baseTimeNanoseconds is no whole number of nanoseconds, taken as 0",)
+        assert trace.collectives["start"].min() == 100_000
 
 
 CUT = WHOLE[: WHOLE.rindex(b"gemm")]
@@ -185,11 +254,26 @@ def test_a_broken_file_is_one_sentence_with_the_place(name: str, tmp_path: Path)
     assert "broken=skip goes on" in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "kept"), [("cut in an event", 4), ("missing bracket", 5), ("control character", 4)])
-def test_whole_events_of_a_broken_file_are_kept_only_when_told_to(name: str, kept: int, tmp_path: Path) -> None:
-    trace = parsed(write(tmp_path, BAD[name][0]), keep=True)
+SECOND = WHOLE.index(b'{"ph"', WHOLE.index(b'{"ph"') + 1)
+KEPT: dict[str, tuple[bytes, int, str]] = {  # of five events: how many are kept, and what is said of the others
+    "cut in an event": (CUT, 4, "kept 4 whole events, cut 1 and whatever followed"),
+    "cut after an event": (WHOLE[:-2], 5, "kept 5 whole events, cut 0 and whatever followed"),
+    "cut at the begin of an event": (WHOLE[: SECOND + 1], 1, "kept 1 whole events, cut 1 and whatever followed"),
+    "trailing comma": (BAD["trailing comma"][0], 5, "kept 5 whole events, cut 0"),
+    "control character": (BAD["control character"][0], 4, "kept 4 whole events, cut 1"),
+    "early fault": (WHOLE[:SECOND] + b"\1" + WHOLE[SECOND:], 1, "kept 1 whole events, cut 4"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_whole_events_of_a_broken_file_are_kept_only_when_told_to(name: str, tmp_path: Path) -> None:
+    data, kept, said = KEPT[name]
+    path = write(tmp_path, data)
+    with pytest.raises(InputError, match="broken=skip goes on"):
+        analyse(path)
+    trace = parsed(path, keep=True)
     assert trace.kernels == kept
-    assert f"kept {kept} whole events" in trace.notes[0]
+    assert trace.notes[0].endswith(said)
     assert trace.rank == 3
 
 
@@ -199,6 +283,27 @@ def test_a_cut_gzip_file_is_kept_up_to_the_cut(tmp_path: Path) -> None:
     trace = parsed(write(tmp_path, path.read_bytes()[:-4000], "worker4.json.gz"), keep=True)
     assert 0 < trace.kernels < whole.kernels
     assert "is cut off: gzip fails by byte" in trace.notes[0]
+
+
+@pytest.mark.slow
+def test_a_bomb_costs_little_memory(tmp_path: Path) -> None:
+    """1 GB of spaces in 1 MB; 10 GB in 10 MB peaks at the same 0.15 GB."""
+    with gzip.open(tmp_path / "rank0.json.gz", "wb", 9) as file:
+        for _ in range(64):
+            file.write(b" " * 2**24)
+    # The child's own children are the measure: its own peak would begin at that of the process it was forked from.
+    program = (
+        "import resource, subprocess, sys\n"
+        "command = [sys.executable, '-m', 'simulator', '+experiment=trace_report', 'traces=.']\n"
+        "found = subprocess.run(command, capture_output=True, text=True)\n"
+        "print(found.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, found.stderr)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    out = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True)
+    status, peak, said = out.stdout.split(" ", 2)
+    assert status == "1"
+    assert "unpacks to more than 500 times its size" in said
+    assert int(peak) * (1 if sys.platform == "darwin" else 1024) < 2**29  # half of what is allowed
 
 
 def test_a_bomb_is_stopped(tmp_path: Path) -> None:
@@ -211,7 +316,7 @@ def test_a_bomb_is_stopped(tmp_path: Path) -> None:
 
 RANKS: dict[str, tuple[str, Any, str]] = {  # name of the file, its rank, what is said
     "unknown": ("trace.json", None, r"ranks must be given: trace\.json says its rank neither in"),
-    "word": ("trace.json", '"x"', "rank of traces file trace.json must be a whole number, at least 0"),
+    "word": ("trace.json", '"x"', r"^traces: the rank of trace\.json must be a whole number, at least 0"),
     "negative": ("trace.json", -1, "must be a whole number, at least 0; got -1"),
     "beyond the job": ("trace.json", 8, "at most 7; got 8"),
     "huge": ("trace.json", 10**9, "at most 7; got 1000000000"),

@@ -91,7 +91,7 @@ def check_one_job(traces: Sequence[RankTrace]) -> None:
         if other is not trace:
             raise InputError(
                 f"traces must have one file for each rank; rank {trace.rank} is claimed by {other.path.name} and "
-                f"{trace.path.name}"
+                f"{trace.path.name}; broken=skip goes on without both"
             )
     worlds = {trace.world: trace for trace in traces if trace.world is not None}
     if len(worlds) > 1:

@@ -108,7 +108,10 @@ def parse(
     """
     trace, notes = _decode(path, content, keep)
     distributed = _distributed(trace)
-    reading = _Reading(_base(trace), distributed, more)
+    base = _base(trace)
+    if base is None:
+        notes.append("baseTimeNanoseconds is no whole number of nanoseconds, taken as 0")
+    reading = _Reading(base or 0, distributed, more)
     for event in trace.events:
         reading.take(event)
     return reading.result(path, _rank(path, distributed, rank), notes)
@@ -127,9 +130,11 @@ def _decode(path: Path, content: Content, keep: bool) -> tuple[_Trace, list[str]
             place, fault = _place(data, error)
     else:
         place = len(data)
-    if keep and (kept := _whole_events(data[:place])) is not None:
-        note = f"{fault}; kept {len(kept.events):,} whole events, left out the {len(data) - place:,} bytes after them"
-        return kept, [note if place < len(data) else f"{fault}; kept {len(kept.events):,} whole events, cut the last"]
+    if keep and (found := _whole_events(data[:place])) is not None:
+        kept, end = found
+        cut = max(data.count(b'"ph"', end), int(data.find(b"{", end) >= 0))
+        more = " and whatever followed" if place == len(data) else ""
+        return kept, [f"{fault}; kept {len(kept.events):,} whole events, cut {cut:,}{more}"]
     raise InputError(f"traces file {path} {fault}")
 
 
@@ -149,8 +154,8 @@ def _place(data: bytes | bytearray, error: Exception) -> tuple[int, str]:
     return len(data), f"is cut off: it ends at byte {len(data):,} in the middle of JSON"
 
 
-def _whole_events(data: bytes | bytearray) -> _Trace | None:
-    """The trace up to the last whole event before the end of ``data``; None where there is none."""
+def _whole_events(data: bytes | bytearray) -> tuple[_Trace, int] | None:
+    """The trace up to the last whole event in ``data``, and the byte at which that ends; None where there is none."""
     end = len(data)
     for _ in range(_TRIES):
         end = data.rfind(b"}", 0, end)
@@ -158,7 +163,7 @@ def _whole_events(data: bytes | bytearray) -> _Trace | None:
             return None
         for close in (b"]}", b"]"):
             try:
-                return _as_trace(_TRACE.decode(data[: end + 1] + close))
+                return _as_trace(_TRACE.decode(data[: end + 1] + close)), end + 1
             except (msgspec.DecodeError, RecursionError):
                 continue
     return None
@@ -168,9 +173,9 @@ def _distributed(trace: _Trace) -> _Distributed:
     return _decoded(_DISTRIBUTED, trace.distributed) or _Distributed()
 
 
-def _base(trace: _Trace) -> int:
+def _base(trace: _Trace) -> int | None:
     text = bytes(trace.base)
-    return int(text) if re.fullmatch(rb"\d{1,19}", text) and int(text) < MOST_TIME else 0
+    return int(text) if re.fullmatch(rb"\d{1,19}", text) and int(text) < MOST_TIME else None
 
 
 def _rank(path: Path, distributed: _Distributed, given: int | None) -> int:
@@ -185,7 +190,7 @@ def _rank(path: Path, distributed: _Distributed, given: int | None) -> int:
         )
     world = _whole(distributed.world_size)
     most = world - 1 if world and given is None else MOST_RANK
-    return count(f"rank of traces file {path.name}", rank, least=0, most=most)
+    return count(f"traces: the rank of {path.name}", rank, least=0, most=most)
 
 
 def nanoseconds(microseconds: bytes) -> int | None:

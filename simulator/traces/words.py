@@ -71,6 +71,8 @@ def _tax_rows(summary: pd.DataFrame) -> Iterator[Sequence[str]]:
 
 def _stragglers(summary: pd.DataFrame) -> Iterator[str]:
     for row in summary[summary["status"] != "refused"].to_dict("records"):
+        if not row["tax_fastest_mean"]:
+            continue  # all arrive at once: nobody is last
         repeats = round(row["straggler_repeat_rate"] * row["collectives"])
         chance = measure.persistence(repeats, row["collectives"], row["ranks"])
         verdict = "persistent" if chance < 0.01 else "may be chance"
@@ -114,11 +116,13 @@ def _notes(findings: Findings) -> Iterator[str]:
         said = [row["notes"]] if row["notes"] else []
         said += [f"dropped {row['dropped']}"] if row["dropped"] else []
         if not row["kernels"]:
-            said.append("no GPU kernels")
+            said.append(
+                f"no GPU kernels in any of its {row['steps']} profiler steps" if row["steps"] else "no GPU kernels"
+            )
         elif not row["collectives"]:
             said.append(f"{row['kernels']:,} GPU kernels, none of them a known collective (collective_kernels=[PART])")
         if row["kernels"] and row["steps_without_kernels"] > 0:
-            said.append(f"{row['steps_without_kernels']} of {row['steps']} profiler steps hold no kernel")
+            said.append(f"{row['steps_without_kernels']} of {row['steps']} profiler steps hold no kernel, left out")
         if said:
             yield f"rank {row['rank']} ({row['file']}): {'; '.join(said)}"
 
