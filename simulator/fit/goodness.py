@@ -116,8 +116,8 @@ def max_stability(
     """Whether maxima over twice as many ranks lie where the law of the smaller maxima puts them.
 
     The tax at n ranks is extrapolated from blocks of m by mu + sigma*ln(n/m). The one step of it that blocks of 2m
-    ranks show is mu_2m - mu_m = sigma_m*ln 2, or sigma_m*(2^xi - 1)/xi. Maxima over 2m and over either half are all in
-    z-scores of the whole: same centre, same standard deviation.
+    ranks show is mu_2m - mu_m = sigma_m*ln 2, or sigma_m*(2^xi - 1)/xi. Maxima over 2m and over either half
+    have the same centre, that of the whole, and the same unit, the standard deviation b that blocks of m ranks have.
 
     Args:
         blocks: times of one compute block, shape (instances, 2m): the first m columns are one block, the rest another.
@@ -139,9 +139,12 @@ def max_stability(
     one_of("centring", centring, get_args(Centring))
     rng = np.random.default_rng(count("seed", seed, least=0))
     draws = Draws.of(clusters, instances, count("replicates", replicates, least=100), rng)
-    top, _, b = standardisation(x, draws, centring)
-    halves = x.reshape(instances, 2, -1).max(axis=2) - x.max(axis=1, keepdims=True) + top[:, None]
-    (mu, sigma, xi), _ = refit(checked_family(halves.reshape(-1), family), draws, np.repeat(draws.cluster, 2), family)
+    top, _, _ = standardisation(x, draws, centring)
+    halves = x.reshape(instances, 2, -1)
+    twice = draws._replace(cluster=np.repeat(draws.cluster, 2))
+    _, _, b = standardisation(halves.reshape(2 * instances, -1), twice, centring)
+    small = (halves.max(axis=2) - x.max(axis=1, keepdims=True) + top[:, None]).reshape(-1)
+    (mu, sigma, xi), _ = refit(checked_family(small, family), draws, twice.cluster, family)
     (mu_double, _, _), _ = refit(checked_family(top, family), draws, draws.cluster, family)
     measured = (mu_double - mu) / b
     expected = sigma * [float(box(np.log(2), shape)) for shape in xi] / b

@@ -65,7 +65,7 @@ def profile(
         quantity: mu, sigma, xi (of family gev), or expected_max, the mean of the largest of k such maxima.
         family: gumbel or gev.
         level: chance that the interval holds the truth.
-        k: number of maxima, for expected_max.
+        k: number of maxima, for expected_max; at least 1.
 
     Returns:
         the interval in the unit of z, infinite on a side on which the data exclude nothing: expected_max has no upper
@@ -132,8 +132,8 @@ def maxima_needed(interval: Interval, estimate: float, maxima: int, relative: fl
 class _Profile:
     """The likelihood of one sample in coordinates of which one, ``fixed``, is the quantity of interest.
 
-    Coordinates are (location, ln sigma, xi), with the location replaced by E[max of k] where that is of interest. The
-    sample is shifted and scaled to ordinary size: z = centre + unit*x.
+    Coordinates are (mu, ln sigma, xi); where E[max of k] is of interest, (E[max of k], mu, xi). The sample is shifted
+    and scaled to ordinary size: z = centre + unit*x.
     """
 
     x: Array
@@ -156,7 +156,7 @@ class _Profile:
         if not SHAPES[0] < best[2] < SHAPES[1]:
             raise InputError(f"z must have a most likely xi between {SHAPES[0]} and {SHAPES[1]}; got {best[2]:.2f}")
         free = tuple(i for i in range(2 if family == "gumbel" else 3) if i != fixed)
-        size = number("k", k, above=0) if quantity == "expected_max" else None
+        size = number("k", k, least=1) if quantity == "expected_max" else None
         return cls(x, centre, unit, fixed, size, best, free)
 
     @property
@@ -178,27 +178,24 @@ class _Profile:
             return self.centre + self.unit * at
         return self.unit * float(np.exp(at)) if self.fixed == 1 else at
 
-    def lift(self, xi: float) -> float:
-        """E[max of k] of the law with location 0 and scale 1."""
-        return 0.0 if self.k is None else gev_mean(0.0, 1.0, xi, self.k)
-
     def slopes(self, at: Array) -> Slopes:
         """Cost at one point of the coordinates, shape (1, 3), by the chain rule from (mu, ln sigma, xi)."""
         if not SHAPES[0] <= at[0, 2] <= SHAPES[1]:
             return OUTSIDE
         if self.k is None:
             return gev_cost(self.x, at)
-        scale, xi = float(np.exp(at[0, 1])), float(at[0, 2])
-        if xi >= MEANLESS:
+        above, xi = float(at[0, 0] - at[0, 1]), float(at[0, 2])
+        if above <= 0 or xi >= MEANLESS:
             return OUTSIDE
         h = 1e-4 * min(1.0, 1 - xi)  # Newton's method asks for no better slopes than differences give
-        low, lift, high = (self.lift(xi + step) for step in (-h, 0.0, h))
-        first, second = (high - low) / (2 * h), (high - 2 * lift + low) / h**2
-        value, gradient, hessian = gev_cost(self.x, at - [[scale * lift, 0.0, 0.0]])
-        move = np.eye(3)
-        move[0] = 1.0, -scale * lift, -scale * first
-        bend = -scale * np.array([[0.0, 0.0, 0.0], [0.0, lift, first], [0.0, first, second]])
-        return Slopes(value, gradient @ move, move.T @ hessian @ move + gradient[:, :1, None] * bend)
+        low, lift, high = (log(gev_mean(0.0, 1.0, xi + step, self.k)) for step in (-h, 0.0, h))
+        value, gradient, hessian = gev_cost(self.x, np.array([[at[0, 1], log(above) - lift, xi]]))
+        if not isfinite(value[0]):
+            return OUTSIDE
+        move = np.array([[0.0, 1.0, 0.0], [1 / above, -1 / above, -(high - low) / (2 * h)], [0.0, 0.0, 1.0]])
+        bend = np.array([[-1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 0.0, 0.0]]) / above**2
+        bend[2, 2] = -(high - 2 * lift + low) / h**2
+        return Slopes(value, gradient @ move, move.T @ hessian @ move + gradient[:, 1:2, None] * bend)
 
     @cached_property
     def least(self) -> float:
@@ -211,7 +208,8 @@ class _Profile:
         if self.k is not None:
             if at[2] >= 0.95:
                 at = self._with_shape(0.95)
-            at[0] += np.exp(at[1]) * self.lift(float(at[2]))
+            mu, log_sigma, xi = (float(p) for p in at)
+            at = np.array([gev_mean(mu, np.exp(log_sigma), xi, self.k), mu, xi])
         return at
 
     def _with_shape(self, xi: float) -> Array:
@@ -240,10 +238,12 @@ class _Profile:
         def at_shape(place: float) -> tuple[Array, float, bool]:
             at = start.copy()
             at[2] = 1 - np.exp(place) if with_mean else place
+            if with_mean:
+                at[1] = self.best[0]
             return self._search(at, rest)
 
         inner = minimize_scalar(
-            lambda place: at_shape(place)[1], bounds=bounds, method="bounded", options={"xatol": 1e-7}
+            lambda place: at_shape(place)[1], bounds=bounds, method="bounded", options={"xatol": 1e-5}
         )
         return min((at_shape(place)[:2] for place in (*bounds, float(inner.x))), key=lambda one: one[1])
 
@@ -254,7 +254,7 @@ class _Profile:
             if isfinite(self.slopes(at[None]).value[0]):
                 break
             if 1 in free:  # a law wide enough makes every value possible
-                at[1] += 0.5
+                at[1] += 0.5 if self.k is None else -0.5
             elif 2 in free:  # as does a law without bounds
                 at[2] = 0.0
             else:

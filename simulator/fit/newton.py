@@ -58,7 +58,7 @@ def minimise(cost: Callable[[Array, NDArray[np.intp]], Slopes], start: Array, li
         step = length[rows, None] * _downhill(gradient[rows], hessian[rows])
         trial = cost(at[rows] + step, rows)
         promised = (gradient[rows] * step).sum(axis=1)
-        rounding = 1e-14 * (1 + np.abs(value[rows]))
+        rounding = 1e-13 * (1 + np.abs(value[rows]))  # sums of many terms are no better
         better = trial.value <= value[rows] + np.where(-promised < rounding, rounding, 1e-4 * promised)
         kept, failed = rows[better], rows[~better]
         at[kept] += step[better]
