@@ -26,6 +26,7 @@ class Panel:
         marks: labelled upright lines: x -> label.
         levels: labelled lying lines: y -> label.
         ticks: labelled places of a logarithmic x axis: x -> label; None finds them.
+        from_zero: whether the y axis begins at 0 where nothing is below; False shows differences alone.
         base: where the bars of a tornado begin.
     """
 
@@ -40,6 +41,7 @@ class Panel:
     marks: dict[float, str] | None = None
     levels: dict[float, str] | None = None
     ticks: dict[float, str] | None = None
+    from_zero: bool = True
     base: float = 0.0
 
 

@@ -204,10 +204,24 @@ def size(nbytes: float) -> str:
     return f"{nbytes / factor:.4g} {unit}"
 
 
-def percent(share: float) -> str:
+def percent(share: float, digits: int = 1) -> str:
     """A share as a percentage.
 
-    >>> percent(0.8167)
-    '81.7 %'
+    >>> percent(0.8167), percent(0.0028, 2)
+    ('81.7 %', '0.28 %')
     """
-    return f"{share * 100:.1f} %"
+    return f"{share * 100:.{digits}f} %"
+
+
+def grid(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of text as lines, columns aligned: the first to the left, others to the right.
+
+    >>> grid([["n", "tax"], ["4096", "1 ms"]])
+    ['n      tax', '4096  1 ms']
+    """
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
+                  for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
+        for row in rows
+    ]  # fmt: skip

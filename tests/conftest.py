@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,11 +40,16 @@ def job() -> Experiment:
     return paper_job()
 
 
+def built(config_dir: Path | None, *overrides: str) -> Any:
+    """What the command line constructs for these overrides: an experiment or another task."""
+    hydra = configs.open_hydra(str(config_dir) if config_dir else None)
+    config = hydra.compose_config(configs.CONFIG, list(overrides), configs.RunMode.RUN)
+    job = configs.current_job(configs.enter_run(config))
+    return build(job.tree, choices=job.choices)
+
+
 def study(name: str, *overrides: str) -> Study:
     """The study that ``+experiment=name`` and the overrides describe."""
-    hydra = configs.open_hydra(None)
-    config = hydra.compose_config(configs.CONFIG, [f"+experiment={name}", *overrides], configs.RunMode.RUN)
-    job = configs.current_job(configs.enter_run(config))
-    built = build(job.tree, choices=job.choices)
-    assert isinstance(built, Study)
-    return built
+    found = built(None, f"+experiment={name}", *overrides)
+    assert isinstance(found, Study)
+    return found

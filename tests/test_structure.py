@@ -24,6 +24,8 @@ LAYERS = [
     {"figures", "timeline", "build"},
     {"plots", "report", "yaml_files"},
     {"studies", "sweeps", "loader", "calibrate", "traces"},
+    {"fitting"},
+    {"validation"},
     {"configs"},
     {"app"},
     {"__main__"},

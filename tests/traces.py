@@ -8,10 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from simulator.traces import Columns, TraceReport
 from simulator.traces.files import read
 from simulator.traces.findings import Findings
 from simulator.traces.kineto import parse
+from simulator.traces.summary import FORMAT, VERSION, Block, Collectives, Source, Summary
 from simulator.traces.trace import RankTrace
 
 DATA = Path(__file__).parent / "data" / "traces"
@@ -85,3 +88,26 @@ def kernel(name: str, start: float, duration: float, stream: int = 7, **args: An
     """A GPU kernel; microseconds."""
     return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": duration,
             "args": {"stream": stream, **args}}  # fmt: skip
+
+
+def summary_of(compute: Any, transfer: float = 1e-3, **blocks: Any) -> Summary:
+    """The summary of a job that computes so long, shape (steps, ranks) in seconds, before each all_reduce."""
+    x = np.asarray(compute, dtype=float)
+    ranks = list(range(x.shape[1]))
+    waits = x.max(axis=1, keepdims=True) - x
+    part = {"ranks": ranks, "group": "group 0", "moments": {}}
+    label = list(range(1, len(x) + 1))
+    n = len(ranks)
+    source = Source(simulator="test", kind="profiler traces", files=n, ranks=ranks, world=n, kernels=0, dropped={},
+                    left_out=0)  # fmt: skip
+    block = Block(**{"block": "compute", "instances": len(x), "collective": [*label], "busy": _ns(x), "gap": _ns(x),
+                     **part, **blocks})  # fmt: skip
+    collectives = Collectives(
+        operation="all_reduce", status="ok", reason="", count=len(x), bytes=None, label=label,
+        duration=_ns(waits + transfer), stragglers={}, **part,
+    )  # fmt: skip
+    return Summary(format=FORMAT, version=VERSION, note="", source=source, blocks=[block], collectives=[collectives])
+
+
+def _ns(seconds: Any) -> list[list[int]]:
+    return np.rint(np.asarray(seconds) * 1e9).astype(np.int64).tolist()

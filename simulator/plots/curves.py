@@ -88,7 +88,7 @@ def draw_curves(panel: Panel, ax: Axes) -> Axes:
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}" if value < 1e6 else f"{value:g}")
         ax.yaxis.set_minor_formatter("")
-    elif table["y"].min() >= 0:
+    elif table["y"].min() >= 0 and panel.from_zero:
         ax.set_ylim(bottom=0)
     for at, label in (panel.marks or {}).items():
         ax.axvline(at, color=FAINT, linewidth=0.6, linestyle=":")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from simulator.report import duration, percent
+from simulator.report import duration, grid, percent
 from simulator.traces import measure
 from simulator.traces.findings import Findings
 
@@ -19,7 +19,7 @@ MOST_NOTES = 20
 def text(findings: Findings) -> str:
     """The findings to print; nothing in it can steer a terminal, whatever files and groups are called."""
     parts = [lead(findings)]
-    parts += ["\n".join(_grid([[heading, *rows[0][1:]], *rows[1:]])) for heading, rows in tables(findings)]
+    parts += ["\n".join(grid([[heading, *rows[0][1:]], *rows[1:]])) for heading, rows in tables(findings)]
     said = lines(findings)
     more = [f"and {len(said) - MOST_NOTES} more in the tables"] if len(said) > MOST_NOTES else []
     parts += ["\n".join([*said[:MOST_NOTES], *more])] if said else []
@@ -125,13 +125,3 @@ def _notes(findings: Findings) -> Iterator[str]:
             said.append(f"{row['steps_without_kernels']} of {row['steps']} profiler steps hold no kernel, left out")
         if said:
             yield f"rank {row['rank']} ({row['file']}): {'; '.join(said)}"
-
-
-def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of text as lines, columns aligned: the first to the left, others to the right."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
-                  for i, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-        for row in rows
-    ]  # fmt: skip

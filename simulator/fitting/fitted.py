@@ -1,0 +1,219 @@
+"""What a fit found: laws with intervals, tests of what they assume, the ranks' dependence, and tables of all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, isfinite, nan
+from typing import TYPE_CHECKING, Any
+
+from simulator.checks import InputError
+from simulator.fit import Gev, fit_gumbel_lmoments
+from simulator.fit.bootstrap import Bootstrap
+from simulator.fit.goodness import Distance, LikelihoodRatio, Stability
+from simulator.fit.intervals import maxima_needed
+from simulator.fit.resample import Quantity
+from simulator.fit.sample import Family
+from simulator.fitting.components import LEVEL, Components, components
+from simulator.fitting.law import PERSISTENT, Proposal
+from simulator.fitting.sample import UNEVEN, Sample
+from simulator.laws.base import Array
+from simulator.report import percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FLAGS = {
+    "few maxima": "maxima are few: the intervals are wide, and as good as their approximations",
+    "few clusters": "iterations to resample are few: intervals hold the truth less often than they say",
+    "ties": "many maxima are equal, as clocks that tick coarsely make them",
+    "no maximum": "the GEV likelihood often has no maximum in resampled iterations: its intervals are a guess",
+}
+MEANINGFUL = 4  # ranks of a maximum, of the paper's; the mean of fewer goes far along with their maximum
+WIDE = 0.1  # half-width of a tax's interval, relative to the tax, above which it is called wide
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitted:
+    """A fit of block maxima.
+
+    Attributes:
+        origin: the traces or summary, in words.
+        sample: what was fitted to.
+        laws: gumbel, and gev where there is one: fits with their resamples.
+        no_gev: why there is no gev.
+        distance: Anderson-Darling test of each law.
+        ratio: of Gumbel against GEV; None where there is no gev.
+        stability: of the location as ranks double; None for fewer than 4 ranks.
+        family: of the proposed law.
+        proposal: the law for the simulator.
+        sizes: n for which the tax is given.
+        level: of all intervals.
+        run: consecutive iterations that were resampled together.
+    """
+
+    origin: str
+    sample: Sample
+    laws: Mapping[Family, Bootstrap]
+    no_gev: str
+    distance: Mapping[Family, Distance]
+    ratio: LikelihoodRatio | None
+    stability: Stability | None
+    family: Family
+    proposal: Proposal
+    sizes: Sequence[int]
+    level: float
+    run: int
+
+    @property
+    def fit(self) -> Gev:
+        """The fitted law of the chosen family."""
+        return self.laws[self.family].fit
+
+    @cached_property
+    def z(self) -> Array:
+        """z-scores of the maxima."""
+        return self.sample.z()
+
+    @cached_property
+    def parts(self) -> Components:
+        """Parts of the variance of the times themselves."""
+        return components(self.sample.scores)  # nodes are told apart in the proposal
+
+    def parameters(self) -> pd.DataFrame:
+        """One row per family and parameter: estimate and interval; b is r*a in seconds."""
+        import pandas as pd
+
+        rows: list[tuple[str, str, float, float, float]] = []
+        for family, found in self.laws.items():
+            names: tuple[Quantity, ...] = ("mu", "sigma", "xi") if family == "gev" else ("mu", "sigma")
+            rows += [(family, name, found.estimate(name), *found.interval(name, level=self.level)) for name in names]
+        low, high = self.laws["gumbel"].interval("b", level=self.level)
+        rows.append(("any", "cv", self.sample.cv, low, high))
+        rows.append(("any", "mean", self.sample.mean, nan, nan))
+        moments = fit_gumbel_lmoments(self.z)
+        rows += [("gumbel_lmoments", name, getattr(moments, name), nan, nan) for name in ("mu", "sigma")]
+        return pd.DataFrame(rows, columns=["family", "parameter", "estimate", "low", "high"])
+
+    def taxes(self) -> pd.DataFrame:
+        """One row per n: tau(n) of each family with its interval, seconds, and the maxima that +-10 % would take.
+
+        ``tau_law`` is the proposed law's own E[max of n] - mean; empty where it does not go with n ranks.
+        """
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for n in self.sizes:
+            row: dict[str, Any] = {"n": n}
+            for family, found in self.laws.items():
+                k, a = n / self.sample.m, self.sample.mean
+                tax, interval = found.estimate("tau", k), found.interval("tau", k, self.level)
+                needed = maxima_needed(interval, tax, found.maxima, WIDE) if isfinite(tax) else inf
+                row |= {
+                    f"tau_{family}": a * tax, f"tau_{family}_low": a * interval.low,
+                    f"tau_{family}_high": a * interval.high, f"maxima_needed_{family}": needed,
+                }  # fmt: skip
+            rows.append(row | {"tau_law": self._law_tax(n)})
+        return pd.DataFrame(rows)
+
+    def _law_tax(self, n: int) -> float:
+        law = self.proposal.law
+        try:
+            law.check_ranks(n)
+        except InputError:
+            return nan
+        return law.wait(n)
+
+    def tests(self) -> pd.DataFrame:
+        """One row per test: statistic, what it would be at most, and the chance of more where the law is right."""
+        import pandas as pd
+
+        rows: list[tuple[str, float, float]] = [
+            (f"anderson_darling_{family}", found.statistic, found.p_value) for family, found in self.distance.items()
+        ]
+        if self.ratio is not None:
+            rows.append(("likelihood_ratio_gumbel_or_gev", self.ratio.statistic, self.ratio.p_value))
+        parts = self.parts
+        for name, value in (
+            ("rank_share", parts.rank_share), ("common_share", self._share(parts.common)),
+            ("node_share", self._share(self.proposal.parts.node)), ("memory", parts.memory),
+            ("spread_ratio", max(parts.spreads) / min(parts.spreads)),
+        ):  # fmt: skip
+            source = self.proposal.parts if name == "node_share" else parts
+            chance = {"rank_share": "p_rank", "common_share": "p_common", "node_share": "p_node",
+                      "memory": "p_memory", "spread_ratio": "p_spreads"}[name]  # fmt: skip
+            rows.append((name, value, getattr(source, chance)))
+        return pd.DataFrame(rows, columns=["test", "value", "p_value"])
+
+    def _share(self, part: float) -> float:
+        return part / self.parts.total
+
+    def ranks(self) -> pd.DataFrame:
+        """One row per rank: offset from the mean in standard deviations within a block, and relative spread."""
+        import pandas as pd
+
+        parts = self.parts
+        within = parts.within**0.5 or 1.0
+        names = self.sample.ranks or tuple(range(self.sample.n))
+        offsets = [offset / within for offset in parts.offsets]
+        return pd.DataFrame({"rank": names, "offset": offsets, "spread": parts.spreads})
+
+    def warnings(self) -> Iterator[str]:
+        """What a reader must know: where an assumption of the extrapolation fails, a sentence each."""
+        yield from self.proposal.reasons
+        parts, sample = self.parts, self.sample
+        for kind in sample.kinds:
+            if kind.empty:
+                whole = kind.empty + len(kind.times)
+                yield f"{kind.empty} of {whole} blocks {kind.name!r} are empty on some rank and left out"
+            if kind.unevenness > UNEVEN and not sample.relative:
+                yield (
+                    f"blocks {kind.name!r} are of different lengths (they vary by {percent(kind.unevenness)}): "
+                    "relative=true takes each by its own mean, blocks_per_iteration=COUNT tells them apart"
+                )
+        if parts.p_rank < LEVEL and parts.rank_share > PERSISTENT:
+            yield "tau(n) takes ranks as alike, which these are not: it does not carry to other n"
+        elif parts.p_rank < LEVEL:
+            yield (
+                f"ranks are not alike (p = {parts.p_rank:.2g}): {percent(parts.rank_share)} of the variance between "
+                "them stays from block to block, which tau(n) leaves out"
+            )
+        if self.run > 1:
+            yield (
+                f"blocks follow each other with correlation {parts.memory:.2f}, so that intervals are from resampled "
+                f"runs of {self.run} iterations"
+            )
+        if sample.m < MEANINGFUL and sample.by_instance:
+            yield (
+                f"maxima of {sample.m} ranks above their own mean are no extremes but differences: tau(n) is too small "
+                "(centring=block is better)"
+            )
+        chosen = self.distance[self.family]
+        if chosen.p_value < LEVEL:
+            yield f"the {self.family} law does not describe these maxima (Anderson-Darling p = {chosen.p_value:.2g})"
+        if self.family == "gumbel" and self.ratio is not None and self.ratio.p_value < LEVEL:
+            heavy = "heavier" if self.ratio.gev.xi > 0 else "lighter"
+            xi, p = self.ratio.gev.xi, self.ratio.p_value
+            yield f"a shape xi = {xi:.3f} fits better (p = {p:.2g}): the tail is {heavy}"
+        if self.stability is not None and not self.stability.holds:
+            yield "maxima over twice the ranks do not lie where the law puts them: it does not carry to larger n"
+        if self.no_gev:
+            yield f"there is no GEV fit: {self.no_gev}"
+        for flag in self.laws[self.family].flags:
+            yield FLAGS[flag]
+        yield from self._too_few()
+
+    def _too_few(self) -> Iterator[str]:
+        taxes = self.taxes().set_index("n")
+        have = self.laws[self.family].maxima
+        wide = [n for n in self.sizes if taxes.loc[n, f"maxima_needed_{self.family}"] > have]
+        if not wide:
+            return
+        n = wide[-1]
+        needed = taxes.loc[n, f"maxima_needed_{self.family}"]
+        said = f"about {needed:,.0f} would do" if isfinite(needed) else "no number of them would do at this shape"
+        yield (
+            f"{have:,} maxima leave tau({n}) uncertain by more than {percent(WIDE)}: {said}; it reaches "
+            f"{n / self.sample.n:,.0f} times beyond the {self.sample.n} ranks that were measured"
+        )

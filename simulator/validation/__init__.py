@@ -1,0 +1,5 @@
+"""Simulated against measured: ``+experiment=validate``."""
+
+from simulator.validation.task import Validate
+
+__all__ = ["Validate"]

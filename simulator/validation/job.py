@@ -1,0 +1,168 @@
+"""The measured job, as it can be simulated: what ranks compute in a step, and the collective that ends it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import nan
+
+import numpy as np
+
+from simulator.checks import InputError
+from simulator.collectives import Kind
+from simulator.laws import Law
+from simulator.laws.base import Array
+from simulator.program import Collective, Compute, Operation, Program
+from simulator.traces.summary import Block, Collectives, Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One operation of a process group, with the compute before it; seconds. A step is a collective and that compute.
+
+    Attributes:
+        group, operation: which one.
+        ranks: global ranks, in the order of columns.
+        blocks: kinds of compute blocks of a step, in order: name, mean seconds, how many in a step.
+        compute: of each step and rank, all its blocks together, shape (steps, ranks).
+        duration: of the collective's kernels, shape (steps, ranks).
+        elapsed: of each step and rank from the end of the collective before to the end of its own, shape (steps,
+            ranks); where the source does not say, its compute and its kernel.
+        notes: what is not as it was measured.
+    """
+
+    group: str
+    operation: str
+    ranks: tuple[int, ...]
+    blocks: Sequence[tuple[str, float, int]]
+    compute: Array
+    duration: Array
+    elapsed: Array
+    notes: Sequence[str]
+
+    @property
+    def name(self) -> str:
+        """As it is called in tables."""
+        return f"{self.group}, {self.operation}"
+
+    @property
+    def steps(self) -> int:
+        """How many were measured."""
+        return len(self.duration)
+
+    @property
+    def waits(self) -> Array:
+        """How long each rank waits for the last one, shape (steps, ranks): its kernel beyond the shortest."""
+        return self.duration - self.duration.min(axis=1, keepdims=True)
+
+    @property
+    def transfer(self) -> float:
+        """Mean over steps of the shortest kernel: the collective itself."""
+        return float(self.duration.min(axis=1).mean())
+
+    @property
+    def transfer_cv(self) -> float:
+        """How much the shortest kernel varies: its coefficient of variation over steps."""
+        shortest = self.duration.min(axis=1)
+        return float(shortest.std() / shortest.mean()) if shortest.mean() > 0 else 0.0
+
+    @property
+    def straggler(self) -> int:
+        """Place of the rank that is last most often."""
+        return int(np.bincount(self.duration.argmin(axis=1), minlength=len(self.ranks)).argmax())
+
+    @property
+    def explained(self) -> float:
+        """Correlation over steps of how far ranks lie apart in compute and in the collective; NaN where one stays."""
+        apart, tax = np.ptp(self.compute, axis=1), np.ptp(self.duration, axis=1)
+        return float(np.corrcoef(apart, tax)[0, 1]) if len(apart) > 2 and apart.std() > 0 and tax.std() > 0 else nan
+
+    def program(self, n: int, law: Law) -> Program:
+        """One step, on as many ranks as were measured: the workload of the simulation.
+
+        Args:
+            n: ranks.
+            law: of a block as long as the mean over all blocks.
+        """
+        total = sum(mean * times for _, mean, times in self.blocks)
+        mean = total / sum(times for *_, times in self.blocks)
+        operations: list[Operation] = [
+            Compute(name=f"{name} {i}", law=law.scaled(length / mean))
+            for name, length, times in self.blocks
+            for i in range(times)
+        ]
+        kinds = {kind.value for kind in Kind}
+        kind = Kind(self.operation if self.operation in kinds else "all_reduce")
+        return Program(mesh={"rank": n}, operations=[*operations, Collective(name="collective", kind=kind, nbytes=0.0)])
+
+
+def jobs_of(summary: Summary, *, measure: str, group: str | None, operation: str | None) -> list[Job]:
+    """The jobs of a summary that can be simulated.
+
+    Args:
+        summary: of a trace report.
+        measure: ``busy`` or ``gap``: what counts as compute.
+        group, operation: which ones; None takes all.
+
+    Raises:
+        InputError: where there are none.
+    """
+    known = [(own.group, own.operation) for own in summary.collectives]
+    for field, value, names in (
+        ("group", group, {g for g, _ in known}),
+        ("operation", operation, {o for _, o in known}),
+    ):
+        if value is not None and value not in names:
+            raise InputError(f"{field} must be one of {', '.join(sorted(names)) or 'none at all'}; got {value!r}")
+    if measure == "gap" and not any(block.gap for block in summary.blocks):
+        raise InputError("measure must be busy for a table of operations, which does not say what was between them")
+    found = []
+    for own in summary.collectives:
+        if group in (None, own.group) and operation in (None, own.operation):
+            blocks = [block for block in summary.blocks if block.group == own.group and block.ranks == own.ranks]
+            found += list(_job(own, blocks, measure))
+    if not found:
+        raise InputError(
+            "summary must have collectives with a compute block before them on the same ranks; it has none"
+        )
+    return found
+
+
+def _job(own: Collectives, blocks: Sequence[Block], measure: str) -> Iterator[Job]:
+    times = [_by_step(block, block.gap if measure == "gap" else block.busy) for block in blocks]
+    gaps = [_by_step(block, block.gap) for block in blocks]
+    if not times or not own.duration:
+        return
+    steps = [label for label in own.label if all(label in table for table in times)]
+    if not steps:
+        return
+    row = {label: i for i, label in enumerate(own.label)}
+    duration = np.array(own.duration, dtype=float)[[row[label] for label in steps]] / 1e9
+    compute = np.array([sum(table[label].sum(axis=0) for table in times) for label in steps])
+    timed = all(block.gap for block in blocks)
+    between = np.array([sum(table[label].sum(axis=0) for table in gaps) for label in steps]) if timed else compute
+    if not compute.mean() > 0:
+        return
+    kinds, notes = [], []
+    for block, table in zip(blocks, times, strict=True):
+        counts = Counter(len(table[label]) for label in steps)
+        often = counts.most_common(1)[0][0]
+        if len(counts) > 1:
+            notes.append(
+                f"steps have from {min(counts)} to {max(counts)} blocks {block.block!r}; {often} are simulated"
+            )
+        kinds.append((block.block, float(np.concatenate([table[label] for label in steps]).mean()), often))
+    yield Job(
+        group=own.group, operation=own.operation, ranks=tuple(own.ranks),
+        blocks=[kind for kind in kinds if kind[1] > 0], compute=compute, duration=duration,
+        elapsed=between + duration, notes=notes,
+    )  # fmt: skip
+
+
+def _by_step(block: Block, times: Sequence[Sequence[int]]) -> dict[int, Array]:
+    """Label of the collective that follows -> the blocks before it, shape (blocks, ranks), seconds."""
+    rows: dict[int, list[Sequence[int]]] = {}
+    for label, row in zip(block.collective, times, strict=False):
+        rows.setdefault(label, []).append(row)
+    return {label: np.array(own, dtype=float) / 1e9 for label, own in rows.items()}

@@ -1,0 +1,121 @@
+"""``+experiment=validate``: simulates a measured job and says how well simulation and measurement agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from simulator.checks import InputError, count, instance, number, one_of
+from simulator.fitting import FitLaw
+from simulator.fitting.fitted import Fitted
+from simulator.fitting.source import check_source, measured
+from simulator.laws import EmpiricalBlocks, Law
+from simulator.results import write_csv
+from simulator.task import Outcome, Progress, Task
+from simulator.traces.summary import Summary
+from simulator.validation.compare import Comparison
+from simulator.validation.job import Job, jobs_of
+from simulator.validation.pictures import pictures
+from simulator.validation.simulate import simulated_runs
+from simulator.validation.words import text_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validate(Task):
+    """Simulates the measured job of a trace summary under several laws, and compares.
+
+    The laws: ``fitted``, with what ranks were found to share; ``independent``, the same with ranks that know nothing of
+    each other; ``resampled``, whole measured steps drawn again, which shows what compute explains under any law.
+
+    Attributes:
+        name: name of the experiment.
+        fit: how laws are fitted, for each process group by itself.
+        traces: a folder, a file, a pattern or a list of these; or
+        summary: a ``trace_summary.json`` of a trace report.
+        measure: what counts as compute: ``busy`` (GPU work) or ``gap`` (all time between collectives).
+        group, operation: which ones; None takes all.
+        runs: simulated runs, each as long as the measured one.
+        seed: of those.
+        level: of all intervals: so many of the simulated runs are in them.
+    """
+
+    name: str
+    fit: FitLaw
+    traces: str | Sequence[str] | None = None
+    summary: str | None = None
+    measure: str = "busy"
+    group: str | None = None
+    operation: str | None = None
+    runs: int = 200
+    seed: int = 0
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        instance("fit", self.fit, FitLaw)
+        one_of("measure", self.measure, ["busy", "gap"])
+        count("runs", self.runs, least=20, most=100_000)
+        count("seed", self.seed, least=0)
+        number("level", self.level, above=0, below=1)
+
+    def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
+        """Leaves ``validation.csv`` and the pictures ``validation`` and ``prediction``."""
+        import pandas as pd
+
+        from simulator.plots import write_pictures
+
+        check_source(self.traces, self.summary)
+        summary, origin = measured(self.traces, self.summary, self.fit.report, None)
+        found = self.compare(summary, origin, progress)
+        write_csv(pd.concat([comparison.table() for comparison in found], ignore_index=True), folder / "validation.csv")
+        write_pictures(pictures(found), folder)
+        return Outcome(f"{self.name}: {text_of(found, origin, self.measure)}")
+
+    def compare(self, summary: Summary, origin: str, progress: Progress | None = None) -> list[Comparison]:
+        """Simulate every job of a summary.
+
+        Raises:
+            InputError: where there is none.
+        """
+        jobs = jobs_of(summary, measure=self.measure, group=self.group, operation=self.operation)
+        laws = [self._laws(summary, job, origin) for job in jobs]
+        done, total = 0, sum(len(own) for own, *_ in laws) * self.runs
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress(done, total)
+
+        return [
+            self._comparison(job, own, fitted, why, step) for job, (own, fitted, why) in zip(jobs, laws, strict=True)
+        ]
+
+    def _comparison(
+        self, job: Job, laws: dict[str, Law], fitted: Fitted | None, why: str, step: Callable[[], None]
+    ) -> Comparison:
+        whole = replace(job, blocks=[("compute", float(job.compute.mean()), 1)])  # as measured steps are drawn
+        runs = {
+            name: simulated_runs(whole if name == "resampled" else job, law, self.runs, self.seed, step)
+            for name, law in laws.items()
+        }
+        return Comparison(job, runs, fitted, why, self.level)
+
+    def _laws(self, summary: Summary, job: Job, origin: str) -> tuple[dict[str, Law], Fitted | None, str]:
+        """The laws to simulate a job with, the fit that they are from, and why there is none."""
+        resampled: Law = EmpiricalBlocks(steps=job.compute)
+        try:
+            fit = replace(self.fit, measure=self.measure, group=job.group, sizes=(), level=self.level)
+            found = fit.fit(summary, origin)
+            alone = {"independent": independent(found)} if found.proposal.dependence else {}
+            laws = {"fitted": found.proposal.law, **alone, "resampled": resampled}
+            for law in laws.values():
+                law.check_ranks(len(job.ranks))
+        except InputError as error:
+            return {"resampled": resampled}, None, str(error)
+        return laws, found, ""
+
+
+def independent(found: Fitted) -> Law:
+    """What one would simulate who takes ranks as independent: the spread is that between the ranks of a block."""
+    return found.proposal.kind(**found.proposal.base | {"cv": found.sample.cv})

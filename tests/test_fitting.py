@@ -1,0 +1,357 @@
+"""From measured blocks to a law: reference sets, known parameters, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simulator.checks import InputError
+from simulator.fit import fit_gev, fit_gumbel, instance_centred
+from simulator.fit.bootstrap import cluster_bootstrap
+from simulator.fit.resample import Quantity
+from simulator.fit.sample import Family
+from simulator.fitting import FitLaw
+from simulator.fitting.components import components, effective
+from simulator.fitting.fitted import Fitted
+from simulator.fitting.sample import Blocks, Sample, sample_of
+from simulator.fitting.yaml import law_yaml
+from simulator.laws import Law, LogNormal, Normal, dependent
+from simulator.traces import TraceReport
+from simulator.traces.summary import Summary, summarise
+from tests.conftest import built, paper_law
+from tests.traces import byte_dance, reference, stragglar, summary_of
+
+NORMAL = Normal(mean=16e-3, cv=0.02)
+
+
+def task(**settings: Any) -> FitLaw:
+    return FitLaw(name="fit", report=TraceReport(name="report", traces=[]), **{"replicates": 200, **settings})
+
+
+def fitted(summary: Summary, **settings: Any) -> Fitted:
+    return task(**settings).fit(summary, "a test")
+
+
+def drawn(law: Law, steps: int = 250, n: int = 8, seed: int = 0) -> Summary:
+    """The summary of a job whose ranks follow a law."""
+    return summary_of(law.sample(np.random.default_rng(seed), (steps, n)))
+
+
+# Reference sets
+
+
+def test_stragglar_is_its_reference() -> None:
+    whole = reference("stragglar_reference.json")
+    found = fitted(summarise(stragglar()))
+    assert found.fit.mu == pytest.approx(whole["max4_B"]["gumbel_loc"], rel=1e-6)
+    assert found.fit.sigma == pytest.approx(whole["max4_B"]["gumbel_scale"], rel=1e-6)
+    assert found.laws["gev"].fit == pytest.approx(
+        (whole["max4_B"]["gev_loc"], whole["max4_B"]["gev_scale"], whole["max4_B"]["gev_xi"]), abs=2e-4
+    )
+    assert found.z.mean() == pytest.approx(whole["max4_B"]["mean"], rel=1e-9)
+    assert found.sample.mean == pytest.approx(whole["compute_mean_us"] / 1e6)
+
+
+def test_stragglar_has_a_persistent_straggler_that_repeats_as_measured() -> None:
+    found = fitted(summarise(stragglar()))
+    offsets = found.ranks()["offset"]
+    assert offsets.tolist() == pytest.approx([-1.0, -0.55, 1.16, 0.40], abs=0.03)  # of the data's own analysis
+    assert found.parts.rank_share == pytest.approx(0.94, abs=0.02)
+    assert found.parts.memory == pytest.approx(0.76, abs=0.08)
+    assert found.parts.p_rank < 1e-6
+    assert found.proposal.law.name == "dependent normal"
+    times = found.proposal.law.sample(np.random.default_rng(0), (49, 4))
+    assert (times.argmax(axis=1) == 2).mean() > 0.8
+
+
+@pytest.mark.parametrize(("block", "name"), [("forward", "forward-compute"), ("backward", "backward-compute")])
+def test_byte_dance_maxima_are_their_reference(block: str, name: str) -> None:
+    whole = reference("bytedance_ST_reference.json")["ST"]["ops"][name]
+    blocks = [own for own in summarise(byte_dance()).blocks if own.block == block]
+    times = np.concatenate([own.busy for own in blocks]) / 1e9
+    assert times.var(axis=1, ddof=1).mean() ** 0.5 == pytest.approx(whole["pooled_sd_us"] / 1e6, rel=1e-6)
+    z = instance_centred(times)
+    assert fit_gumbel(z)[:2] == pytest.approx(
+        (whole["max2_B"]["gumbel_loc"], whole["max2_B"]["gumbel_scale"]), rel=1e-5
+    )
+    # The reference's own search stopped earlier: ours is the likelier.
+    assert fit_gev(z).xi == pytest.approx(whole["max2_B"]["gev_xi"], abs=0.02)
+
+
+# Known parameters
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gumbel", "frechet"])
+def test_parameters_come_back_from_zero_sum_blocks(name: str) -> None:
+    law = paper_law(name, parent="zero_sum")
+    family: Family = "gumbel" if name == "gumbel" else "gev"
+    names: tuple[Quantity, ...] = ("mu", "sigma") if name == "gumbel" else ("mu", "sigma", "xi")
+    off = []
+    for seed in range(20):
+        sample = task(split="consecutive").sample(drawn(law, 1000, seed=seed))  # 2,000 maxima
+        found = cluster_bootstrap(sample.rows, sample.iterations, family, "instance", 200)
+        for parameter in names:
+            low, high = found.interval(parameter, level=0.6827)
+            off.append((found.estimate(parameter) - getattr(law, parameter)) / ((high - low) / 2))
+    errors = np.array(off).reshape(20, -1)
+    assert (np.abs(errors.mean(axis=0)) < 2).all()  # in standard errors
+    assert (errors.std(axis=0) < 1.6).all()
+
+
+def test_independent_ranks_give_their_law_back() -> None:
+    found = fitted(drawn(paper_law(), 500), centring="block")
+    law = found.proposal.law
+    assert found.proposal.dependence == {}
+    assert law.name == "gumbel"
+    assert law.mean == pytest.approx(16e-3, rel=1e-3)
+    assert law.spread == pytest.approx(320e-6, rel=0.03)
+    assert law.wait(8) == pytest.approx(paper_law().wait(8), rel=0.15)  # the estimator is biased at m = 4
+    assert [warning for warning in found.warnings() if "alike" in warning or "follow" in warning] == []
+
+
+@pytest.mark.parametrize(("parts", "names"), [
+    ({"common": 0.5}, {"common"}),
+    ({"rank": 0.2}, {"offsets"}),
+    ({"memory": 0.6}, {"memory"}),
+    ({"node": 0.4, "ranks_per_node": 4}, {"node", "ranks_per_node"}),
+    ({"spreads": [1.0] * 7 + [2.5]}, {"spreads"}),
+])  # fmt: skip
+@pytest.mark.parametrize("base", [paper_law(), NORMAL], ids=lambda law: law.name)
+def test_a_dependence_is_found_and_nothing_else(base: Law, parts: dict[str, Any], names: set[str]) -> None:
+    law = dependent(law=base, **parts)
+    proposal = fitted(drawn(law, 600, seed=5), ranks_per_node=4).proposal
+    assert set(proposal.dependence) == names
+    for name in names & {"common", "memory", "node"}:
+        assert proposal.dependence[name] == pytest.approx(parts[name], abs=0.08)
+    assert proposal.law.wait(8) == pytest.approx(law.wait(8), rel=0.12)
+
+
+def test_a_persistent_rank_makes_the_law_normal_about_each() -> None:
+    law = dependent(law=paper_law(), offsets=[-0.4, -0.3, -0.3, -0.2, -0.3, -0.2, -0.3, 2.0])
+    found = fitted(drawn(law, 200))
+    assert found.proposal.law.name == "dependent normal"
+    assert "one rank's times and no extremes" in " ".join(found.warnings())
+    assert np.argmax(found.proposal.dependence["offsets"]) == 7
+
+
+def test_times_that_vary_widely_are_lognormal() -> None:
+    law = LogNormal(mean=1e-3, cv=0.6)
+    found = fitted(drawn(law, 300), parent="spliced").proposal
+    assert found.law.name == "lognormal"
+    assert found.law.mean == pytest.approx(1e-3, rel=0.05)
+    assert "there is no such law of block maxima" in " ".join(found.reasons)
+
+
+def test_extrapolated_tax_is_tau() -> None:
+    found = fitted(drawn(paper_law(parent="zero_sum"), 1000), split="consecutive", sizes=[8, 4096])
+    taxes = found.taxes().set_index("n")
+    for n, tau in ((8, 391.9e-6), (4096, 1207.4e-6)):  # the design's table of the paper's law
+        assert taxes.loc[n, "tau_gumbel_low"] < tau < taxes.loc[n, "tau_gumbel_high"]
+        mu, sigma, _ = found.fit
+        own = found.sample.mean * found.sample.cv * (mu + sigma * (np.log(n / 4) + np.euler_gamma))
+        assert taxes.loc[n, "tau_gumbel"] == pytest.approx(own, rel=1e-6)
+
+
+def test_few_maxima_say_how_many_would_do() -> None:
+    found = fitted(drawn(paper_law(parent="zero_sum"), 12), split="consecutive")
+    said = " ".join(found.warnings())
+    assert "24 maxima leave tau(4096) uncertain by more than 10.0 %: about" in said
+    assert "maxima are few" in said
+    enough = fitted(drawn(paper_law(parent="zero_sum"), 2000), split="consecutive")
+    assert "uncertain" not in " ".join(enough.warnings())
+
+
+# Variance components
+
+
+def test_components_by_hand() -> None:
+    # Rows 1,3 / 2,4 / 3,8: rank means 2 and 5, block means 2, 3, 5.5, mean 3.5; own noise ±.5, ±.5, ∓1.
+    found = components([[1.0, 3.0], [2.0, 4.0], [3.0, 8.0]])
+    assert found.offsets == pytest.approx((-1.5, 1.5))
+    assert found.own == pytest.approx(2 * (0.25 + 0.25 + 1) / (2 * 1))
+    assert found.rank == pytest.approx(2 * 1.5**2 - found.own / 3)
+    assert found.common == pytest.approx((1.5**2 + 0.5**2 + 2**2) / 2 - found.own / 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parts", [
+    {"common": 0.3}, {"memory": 0.7}, {"node": 0.3, "common": 0.2, "ranks_per_node": 4},
+    {"offsets": [-0.5, 0.5] * 4}, {"common": 0.2, "rank": 0.3, "memory": 0.6}, {"rank": 1e-9},
+])  # fmt: skip
+def test_components_are_unbiased_and_their_tests_keep_their_level(parts: dict[str, Any]) -> None:
+    law = dependent(law=Normal(mean=1.0, cv=0.1), **parts)
+    found = [components(law.sample(np.random.default_rng(i), (200, 8)), 4) for i in range(200)]
+    offsets = parts.get("offsets", [0.0])
+    true = {"common": parts.get("common", 0.0), "node": parts.get("node", 0.0),
+            "rank": parts.get("rank", 0.0) + np.square(offsets).sum() / max(1, len(offsets) - 1)}  # fmt: skip
+    for name, value in true.items():
+        estimates = np.array([getattr(own, name) for own in found]) * 100
+        assert estimates.mean() == pytest.approx(value, abs=0.03)
+        if value > 0.1:
+            assert np.mean([getattr(own, f"p_{name}") < 0.01 for own in found]) > 0.9
+        elif not parts.get("memory"):
+            assert np.mean([getattr(own, f"p_{name}") < 0.01 for own in found]) < 0.05
+    assert np.mean([own.memory for own in found]) == pytest.approx(parts.get("memory", 0.0), abs=0.02)
+
+
+def test_memory_makes_fewer_independent_blocks() -> None:
+    assert effective(300, 0.5) == pytest.approx(100)
+    assert effective(4, 0.9) == 2
+
+
+# Samples
+
+
+def sample(times: Any, **settings: Any) -> Sample:
+    x = np.asarray(times, dtype=float)
+    blocks = Blocks("compute", x, np.arange(len(x)), 0)
+    return Sample(**{"kinds": [blocks], "ranks": None, "m": 4, "strided": True, "by_instance": True, "relative": False,
+                     **settings})  # fmt: skip
+
+
+def test_odd_and_even_ranks_are_the_papers_split() -> None:
+    times = np.arange(16.0).reshape(2, 8)
+    assert sample(times).split(times).tolist() == [[0, 2, 4, 6], [1, 3, 5, 7], [8, 10, 12, 14], [9, 11, 13, 15]]
+    assert sample(times, strided=False).split(times)[0].tolist() == [0, 1, 2, 3]
+
+
+def test_cv_is_pooled_within_maxima() -> None:
+    times = np.random.default_rng(0).normal(10, 1, (50, 8)) + np.arange(50)[:, None]
+    pooled = sample(times).split(times).var(axis=1, ddof=1).mean() ** 0.5
+    assert sample(times).cv == pytest.approx(pooled / times.mean())
+    assert sample(times, by_instance=False).cv == pytest.approx(times.std(ddof=1) / times.mean())
+
+
+def test_rows_have_the_z_of_their_kinds() -> None:
+    rng = np.random.default_rng(0)
+    kinds = [
+        Blocks(str(i), rng.normal(10.0**i, 10.0 ** (i - 2) * (1 + i), (200, 8)), np.arange(200), 0) for i in range(3)
+    ]
+    both = sample([[1.0]], kinds=kinds)
+    assert instance_centred(both.rows) == pytest.approx(both.z(), rel=1e-9)
+    assert both.iterations.tolist() == np.repeat(np.tile(np.arange(200), 3), 2).tolist()
+
+
+def test_kinds_by_their_place_in_an_iteration() -> None:
+    times = np.tile([1.0, 5.0], 30)[:, None] * np.random.default_rng(0).normal(1, 0.01, (60, 4))
+    settings: dict[str, Any] = {"measure": "busy", "group": None, "block": None, "m": None, "strided": True,
+                                "by_instance": True, "relative": False}  # fmt: skip
+    found = sample_of(summary_of(times), per_iteration=2, **settings)
+    assert [kind.mean for kind in found.kinds] == pytest.approx([1, 5], rel=0.01)
+    assert found.cv == pytest.approx(0.01, rel=0.2)
+    mixed = sample_of(summary_of(times), per_iteration=1, **settings)
+    assert mixed.kinds[0].unevenness > 0.5
+    said = " ".join(fitted(summary_of(times)).warnings())
+    assert "blocks 'compute' are of different lengths" in said
+
+
+def test_empty_blocks_are_left_out_and_counted() -> None:
+    times = NORMAL.sample(np.random.default_rng(0), (40, 4))
+    times[3, 1] = 0.0
+    found = fitted(summary_of(times))
+    assert found.sample.instances == 39
+    assert "1 of 40 blocks 'compute' are empty on some rank and left out" in list(found.warnings())
+
+
+@pytest.mark.parametrize(("ranks", "m"), [(4, 4), (8, 4), (6, 6), (2, 2), (10, 5), (12, 4), (7, 7)])
+def test_m_is_four_or_the_next_divisor(ranks: int, m: int) -> None:
+    assert task(sizes=()).sample(drawn(NORMAL, 20, ranks)).m == m
+
+
+# Units and the written law
+
+
+@pytest.mark.parametrize("unit", [1e-1, 1e3])
+def test_a_fit_scales_with_the_unit(unit: float) -> None:
+    times = paper_law().sample(np.random.default_rng(0), (100, 8))
+    one, other = fitted(summary_of(times)), fitted(summary_of(times * unit))
+    assert tuple(other.laws["gev"].fit) == pytest.approx(tuple(one.laws["gev"].fit), abs=1e-4)  # whole nanoseconds
+    assert other.sample.mean == pytest.approx(one.sample.mean * unit, rel=1e-6)
+
+
+@pytest.mark.parametrize("law", [
+    paper_law(), dependent(law=NORMAL, common=0.3, memory=0.6), dependent(law=paper_law(), offsets=[-0.5, 0.5] * 4),
+    LogNormal(mean=1e-3, cv=0.6), dependent(law=NORMAL, node=0.5, ranks_per_node=4),
+], ids=lambda law: law.name)  # fmt: skip
+def test_the_written_law_is_the_proposed_one(law: Law, tmp_path: Path) -> None:
+    found = fitted(drawn(law, 400), ranks_per_node=4)
+    (tmp_path / "compute").mkdir()
+    text = law_yaml(found)
+    (tmp_path / "compute" / "fitted.yaml").write_text(text)
+    experiment = built(tmp_path, "compute=fitted", "n=8")
+    assert experiment.compute == found.proposal.law
+    assert all("# " in line for line in text.splitlines() if ":" in line and not line.strip().startswith(("_", "law")))
+
+
+def test_the_same_seed_gives_the_same_fit() -> None:
+    summary = drawn(paper_law(), 60)
+    one, other = fitted(summary), fitted(summary)
+    assert one.parameters().equals(other.parameters())
+    assert one.taxes().equals(other.taxes())
+    assert not one.taxes().equals(fitted(summary, seed=1).taxes())
+
+
+def test_everything_is_left_in_the_folder(tmp_path: Path) -> None:
+    from simulator.traces.summary import write_summary
+
+    write_summary(drawn(paper_law(), 60), tmp_path / "s.json")
+    out = tmp_path / "out"
+    out.mkdir()
+    outcome = replace(task(), summary=str(tmp_path / "s.json")).execute(out)
+    assert {path.name for path in out.iterdir()} == {
+        "parameters.csv", "tau.csv", "tests.csv", "ranks.csv", "fit.png", "fit.svg", "compute"
+    }  # fmt: skip
+    assert "gumbel law from s.json" in outcome.text
+    assert max(map(len, outcome.text.splitlines())) <= 140
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(("times", "settings", "sentence"), [
+    (np.ones((40, 4)), {}, "blocks 'compute' must have times that vary between ranks"),
+    (np.repeat(np.arange(1.0, 41)[:, None], 4, 1), {}, "blocks 'compute' must have times that vary between ranks"),
+    (np.random.default_rng(0).random((9, 4)), {}, "summary must have at least 10 maxima of m = 4 ranks in 8 it"),
+    (np.random.default_rng(0).random((7, 8)), {}, "summary must have at least 10 maxima of m = 4 ranks in 8 it"),
+    (np.random.default_rng(0).random((40, 1)), {}, "summary must have blocks on at least 2 ranks; it has them on 1"),
+    (np.random.default_rng(0).random((40, 6)), {"m": 4}, "m must be at least 2 and divide the 6 ranks of a block"),
+    (np.random.default_rng(0).random((40, 8)), {"sizes": [2]}, "sizes must be at least m = 4"),
+    (np.random.default_rng(0).random((40, 4)), {"group": "x"}, "group must be one of group 0; got 'x'"),
+    (np.random.default_rng(0).random((40, 4)), {"block": "comput"}, "block must be one of compute; got 'comput' (did"),
+    (np.zeros((40, 4)), {}, "measure busy leaves no block"),
+    (np.array([[1.0, 1.0, 1.0, 2.0]] * 40), {"family": "gev"}, "z must have"),
+])  # fmt: skip
+def test_what_cannot_be_fitted_is_one_sentence(times: Any, settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        fitted(summary_of(times), **settings)
+    assert str(error.value).startswith(sentence)
+
+
+def test_ties_refuse_a_gev_and_keep_a_gumbel() -> None:
+    times = np.round(NORMAL.sample(np.random.default_rng(0), (200, 4)), 3)  # to the millisecond: about one value
+    times[:, 0] += np.tile([0.001, 0.002], 100)
+    found = fitted(summary_of(times))
+    assert list(found.laws) == ["gumbel"]
+    assert "there is no GEV fit: z must have" in " ".join(found.warnings())
+    with pytest.raises(InputError, match="family must be gumbel, since there is no GEV fit"):
+        fitted(summary_of(times), family="gev")
+
+
+def test_groups_of_different_sizes_are_told_to_choose() -> None:
+    one, other = drawn(NORMAL, 20, 4), drawn(NORMAL, 20, 8)
+    other.blocks[0].group = "group 1"
+    one.blocks.append(other.blocks[0])
+    with pytest.raises(InputError, match=r"^group must be one of those with the same number of ranks; 'group 0' has 4"):
+        fitted(one)
+    assert fitted(one, group="group 1").sample.n == 8
+
+
+@pytest.mark.parametrize("settings", [{}, {"traces": "a", "summary": "b"}])
+def test_one_source_must_be_given(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^traces \(a folder\) or summary \(a trace_summary.json\) must be given"):
+        replace(task(), **settings).execute(tmp_path)

@@ -1,0 +1,187 @@
+"""Simulated against measured: the three real sets, jobs whose law is known, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from simulator.checks import InputError
+from simulator.fitting import FitLaw
+from simulator.laws import Law, Normal, dependent
+from simulator.traces import TraceReport
+from simulator.traces.summary import Summary, summarise, write_summary
+from simulator.validation import Validate
+from simulator.validation.compare import DISTANCE, Comparison
+from simulator.validation.job import jobs_of
+from simulator.validation.simulate import STATISTICS, measured_run
+from tests.traces import DLRM, analyse, byte_dance, reference, stragglar, summary_of
+
+NORMAL = Normal(mean=16e-3, cv=0.02)
+
+
+def compare(summary: Summary, fit: dict[str, Any] | None = None, **settings: Any) -> list[Comparison]:
+    report = TraceReport(name="report", traces=[])
+    law = FitLaw(name="fit", report=report, **{"replicates": 100, **(fit or {})})
+    return Validate(name="validate", fit=law, **{"runs": 100, **settings}).compare(summary, "a test")
+
+
+def table(found: list[Comparison], law: str) -> pd.DataFrame:
+    rows = pd.concat([comparison.table() for comparison in found])
+    return rows[rows["law"] == law].set_index("statistic")
+
+
+# The three real sets
+
+
+def test_stragglar_is_simulated_as_measured_and_not_with_independent_ranks() -> None:
+    found = compare(summarise(stragglar()))
+    whole = reference("stragglar_reference.json")
+    fitted, alone = table(found, "fitted"), table(found, "independent")
+    assert fitted["measured"]["tax_fastest_mean"] == pytest.approx(whole["tax_maxmin_us"]["mean"] / 1e6)
+    assert fitted["measured"]["tax_median_mean"] == pytest.approx(whole["tax_medmin_us"]["mean"] / 1e6)
+    assert fitted["agrees"][list(STATISTICS)].all()
+    assert fitted["relative_error"][["tax_fastest_mean", "tax_median_mean", "tax_mean_mean"]].abs().max() < 0.03
+    assert abs(fitted["relative_error"]["iteration_time"]) < 1e-3
+    assert fitted["low"]["repeat_rate"] > 0.7  # rank 2 is last in 49 of 49
+    assert not alone["agrees"][["straggler_rate", "repeat_rate", "tax_fastest_p99", DISTANCE]].any()
+    said = " ".join(found[0].findings())
+    assert "ranks are not alike" in said
+    assert "rank 2 is the slowest" in said
+    assert "a rank's noise goes on with correlation 0.7" in said
+    assert "compute does not explain" not in said
+
+
+def test_dlrm_waits_for_hosts_and_not_for_gpus() -> None:
+    summary = summarise(analyse(DLRM))
+    busy, gap = compare(summary, operation="all_reduce"), compare(summary, operation="all_reduce", measure="gap")
+    rows = table(busy, "resampled")
+    assert rows["simulated"]["tax_fastest_mean"] < 0.25 * rows["measured"]["tax_fastest_mean"]
+    assert "compute does not explain the wait" in " ".join(busy[0].findings())
+    assert "no law could be fitted, so that measured steps are resampled" in " ".join(busy[0].findings())
+    rows = table(gap, "resampled")
+    assert rows["agrees"][list(STATISTICS)].all()
+    assert abs(rows["relative_error"]["tax_fastest_mean"]) < 0.1
+    assert "compute does not explain the wait" not in " ".join(gap[0].findings())
+
+
+def test_byte_dance_computes_as_simulated_and_waits_longer() -> None:
+    """The stages of a pipeline also wait for each other, which the compute of one stage does not show."""
+    found = compare(summarise(byte_dance()), {"relative": True}, operation="reduce_scatter", runs=60)
+    assert len(found) == 4
+    for law in ("fitted", "resampled"):
+        rows = table(found, law)
+        assert (rows["relative_error"]["iteration_time"].abs() < 0.005).all()
+        ratio = rows["simulated"]["tax_mean_mean"] / rows["measured"]["tax_mean_mean"]
+        assert ((ratio > 0.35) & (ratio < 0.9)).all()
+    explained = [comparison.job.explained for comparison in found]
+    assert explained == pytest.approx([-0.53, 0.63, 0.13, 0.69], abs=0.01)  # of the trace report
+    unexplained = ["compute does not explain" in " ".join(comparison.findings()) for comparison in found]
+    assert unexplained == [True, True, True, False]
+
+
+# Jobs whose law is known
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [
+    NORMAL, dependent(law=NORMAL, common=0.3, memory=0.5), dependent(law=NORMAL, offsets=[-0.6, -0.2, 0.0, 0.8]),
+], ids=["independent", "memory", "offsets"])  # fmt: skip
+def test_a_job_of_known_law_is_found_to_agree(law: Law) -> None:
+    agreed = []
+    for seed in range(12):
+        times = law.sample(np.random.default_rng(seed), (100, 4))
+        agreed.append(table(compare(summary_of(times), runs=60), "fitted")["agrees"].mean())
+    assert np.mean(agreed) > 0.9  # of intervals of 95 %, with a law that was itself estimated
+
+
+def test_a_wrong_law_is_found_to_disagree() -> None:
+    times = dependent(law=NORMAL, offsets=[-0.3, -0.3, -0.3, 0.9]).sample(np.random.default_rng(0), (200, 4))
+    rows = table(compare(summary_of(times)), "independent")
+    assert not rows["agrees"]["straggler_rate"]
+    assert not rows["agrees"]["repeat_rate"]
+
+
+def test_statistics_by_hand() -> None:
+    summary = summary_of([[1.0, 2.0, 4.0], [5.0, 3.0, 3.0], [1.0, 1.0, 2.0]], transfer=0.5)
+    (job,) = jobs_of(summary, measure="busy", group=None, operation=None)
+    assert (job.steps, job.ranks, job.transfer, job.straggler) == (3, (0, 1, 2), pytest.approx(0.5), 2)
+    measured = measured_run(job).statistics(job.transfer, job.straggler)
+    assert measured == pytest.approx({
+        "tax_fastest_mean": (3 + 2 + 1) / 3, "tax_fastest_p50": 2, "tax_fastest_p99": 2.98,
+        "tax_median_mean": (2 + 2 + 1) / 3, "tax_mean_mean": (5 + 4 + 2) / 9,
+        "tax_share": (5 + 4 + 2) / 3 / ((5 + 4 + 2) / 3 + 1.5), "iteration_time": (4.5 + 5.5 + 2.5) / 3,
+        "straggler_rate": 2 / 3, "repeat_rate": 2 / 3,
+    })  # fmt: skip
+
+
+def test_a_step_of_several_blocks_is_simulated_block_by_block() -> None:
+    times = NORMAL.sample(np.random.default_rng(0), (300, 4))
+    summary = summary_of(times.reshape(100, 3, 4).sum(axis=1))
+    block = summary.blocks[0]
+    block.busy = np.rint(times * 1e9).astype(int).tolist()
+    block.collective = np.repeat(np.arange(1, 101), 3).tolist()
+    block.gap = []
+    (job,) = jobs_of(summary, measure="busy", group=None, operation=None)
+    assert [(name, count) for name, _, count in job.blocks] == [("compute", 3)]
+    assert len(job.program(4, NORMAL).operations) == 4
+    rows = table(compare(summary), "fitted")
+    # Three independent blocks: the spread of their sum, and so the tax, is sqrt(3) times that of one.
+    assert rows["simulated"]["tax_mean_mean"] == pytest.approx(3**0.5 * NORMAL.wait(4), rel=0.1)
+    assert rows["agrees"]["tax_mean_mean"]
+
+
+def test_steps_with_other_numbers_of_blocks_are_told() -> None:
+    summary = summary_of(NORMAL.sample(np.random.default_rng(0), (30, 4)))
+    summary.blocks[0].collective[1] = 1
+    (job,) = jobs_of(summary, measure="busy", group=None, operation=None)
+    assert job.steps == 29
+    assert list(job.notes) == ["steps have from 1 to 2 blocks 'compute'; 1 are simulated"]
+
+
+def test_the_same_seed_gives_the_same_comparison(tmp_path: Path) -> None:
+    summary = summary_of(NORMAL.sample(np.random.default_rng(0), (40, 4)))
+    one, same, other = (compare(summary, seed=seed)[0].table() for seed in (0, 0, 1))
+    assert one.equals(same)
+    assert not one.equals(other)
+
+
+def test_everything_is_left_in_the_folder(tmp_path: Path) -> None:
+    write_summary(summary_of(NORMAL.sample(np.random.default_rng(0), (40, 4))), tmp_path / "s.json")
+    out = tmp_path / "out"
+    out.mkdir()
+    steps: list[tuple[int, int]] = []
+    law = FitLaw(name="fit", report=TraceReport(name="report", traces=[]), replicates=100)
+    task = Validate(name="validate", fit=law, summary=str(tmp_path / "s.json"), runs=20)
+    outcome = task.execute(out, lambda *step: steps.append(step))
+    assert {path.name for path in out.iterdir()} == {
+        "validation.csv", "validation.png", "validation.svg", "prediction.png", "prediction.svg"
+    }  # fmt: skip
+    assert steps[-1] == (40, 40)
+    assert "s.json against simulation; compute is GPU work" in outcome.text
+    assert max(map(len, outcome.text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(("settings", "sentence"), [
+    ({"group": "x"}, "group must be one of group 0; got 'x'"),
+    ({"operation": "x"}, "operation must be one of all_reduce; got 'x'"),
+])  # fmt: skip
+def test_refusals_are_one_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        compare(summary_of(NORMAL.sample(np.random.default_rng(0), (40, 4))), **settings)
+    assert str(error.value).startswith(sentence)
+
+
+def test_a_table_has_no_gaps() -> None:
+    with pytest.raises(InputError, match=r"^measure must be busy for a table of operations"):
+        compare(summarise(stragglar()), measure="gap")
+
+
+def test_collectives_without_compute_cannot_be_simulated() -> None:
+    summary = summary_of(NORMAL.sample(np.random.default_rng(0), (40, 4)))
+    summary.blocks.clear()
+    with pytest.raises(InputError, match=r"^summary must have collectives with a compute block before them"):
+        compare(summary)
