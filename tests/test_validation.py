@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from simulator.checks import InputError
 from simulator.fitting import FitLaw
 from simulator.laws import Law, Normal, dependent
 from simulator.traces import TraceReport
-from simulator.traces.summary import Summary, summarise, write_summary
+from simulator.traces.findings import Findings
+from simulator.traces.summary import Summary, read_summary, summarise, write_summary
 from simulator.validation import Validate
 from simulator.validation.compare import DISTANCE, Comparison
 from simulator.validation.job import jobs_of
@@ -34,11 +36,27 @@ def table(found: list[Comparison], law: str) -> pd.DataFrame:
     return rows[rows["law"] == law].set_index("statistic")
 
 
-# The three real sets
+# The three real sets: what their simulation must give, and where it cannot
+
+SUMMARIES = Path(__file__).parent / "data" / "summaries"
+SETS: dict[str, Callable[[], Findings]] = {
+    "param_dlrm_v100_r0246": lambda: analyse(DLRM), "bytedance_ST": byte_dance, "llama3.2-3b_4xa100": stragglar,
+}  # fmt: skip
+
+
+def real(name: str) -> Summary:
+    return read_summary(SUMMARIES / f"{name}.json")
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_summary_stands_for_its_traces(name: str) -> None:
+    kept, now = real(name), summarise(SETS[name]())
+    assert kept.blocks == now.blocks
+    assert kept.collectives == now.collectives
 
 
 def test_stragglar_is_simulated_as_measured_and_not_with_independent_ranks() -> None:
-    found = compare(summarise(stragglar()))
+    found = compare(real("llama3.2-3b_4xa100"))
     whole = reference("stragglar_reference.json")
     fitted, alone = table(found, "fitted"), table(found, "independent")
     assert fitted["measured"]["tax_fastest_mean"] == pytest.approx(whole["tax_maxmin_us"]["mean"] / 1e6)
@@ -56,7 +74,7 @@ def test_stragglar_is_simulated_as_measured_and_not_with_independent_ranks() -> 
 
 
 def test_dlrm_waits_for_hosts_and_not_for_gpus() -> None:
-    summary = summarise(analyse(DLRM))
+    summary = real("param_dlrm_v100_r0246")
     busy, gap = compare(summary, operation="all_reduce"), compare(summary, operation="all_reduce", measure="gap")
     rows = table(busy, "resampled")
     assert rows["simulated"]["tax_fastest_mean"] < 0.25 * rows["measured"]["tax_fastest_mean"]
@@ -70,7 +88,7 @@ def test_dlrm_waits_for_hosts_and_not_for_gpus() -> None:
 
 def test_byte_dance_computes_as_simulated_and_waits_longer() -> None:
     """The stages of a pipeline also wait for each other, which the compute of one stage does not show."""
-    found = compare(summarise(byte_dance()), {"relative": True}, operation="reduce_scatter", runs=60)
+    found = compare(real("bytedance_ST"), {"relative": True}, operation="reduce_scatter", runs=60)
     assert len(found) == 4
     for law in ("fitted", "resampled"):
         rows = table(found, law)
@@ -177,7 +195,7 @@ def test_refusals_are_one_sentence(settings: dict[str, Any], sentence: str) -> N
 
 def test_a_table_has_no_gaps() -> None:
     with pytest.raises(InputError, match=r"^measure must be busy for a table of operations"):
-        compare(summarise(stragglar()), measure="gap")
+        compare(real("llama3.2-3b_4xa100"), measure="gap")
 
 
 def test_collectives_without_compute_cannot_be_simulated() -> None:

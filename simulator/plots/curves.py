@@ -40,7 +40,12 @@ LINES: dict[str, dict[str, Any]] = {
     },
 }
 LEGEND_KEYS = {"linestyle", "linewidth", "marker", "markersize"}
-WHOLE = "iteration"  # the series whose parts others are
+DARK_SERIES = {
+    "iteration": INK,
+    "measured": INK,
+    "trace": INK,
+    "equal": FAINT,
+}  # what others are parts of, or held against
 PANEL_HEIGHT = 2.5  # inches
 LABELS = 6  # on a logarithmic axis
 
@@ -141,7 +146,7 @@ DRAW = {"curves": draw_curves, "stacked": draw_stacked_bars, "tornado": draw_tor
 
 def _colour(series: Sequence[str], name: str) -> str:
     """A part of a time has one colour in all pictures; other series take theirs in order."""
-    return PARTS.get(name) or (INK if name == WHOLE else SERIES[series.index(name) % len(SERIES)])
+    return PARTS.get(name) or DARK_SERIES.get(name) or SERIES[series.index(name) % len(SERIES)]
 
 
 def _log_ticks(values: Iterable[float]) -> tuple[list[float], set[float]]:
