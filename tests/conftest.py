@@ -15,6 +15,12 @@ from simulator.studies.base import Study
 from simulator.workloads import TensorParallel
 from topologies import NVSwitch
 
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Benchmarks are run one after another, by this process."""
+    return 0 if config.option.markexpr == "benchmark" else None
+
+
 PAPER: dict[str, dict[str, Any]] = {
     "gumbel": {"mean": 16e-3, "cv": 0.02, "mu": 0.7058, "sigma": 0.4085, "xi": 0.0},
     "frechet": {"mean": 16e-3, "cv": 0.02, "mu": 0.67313, "sigma": 0.38128, "xi": 0.15},

@@ -40,12 +40,7 @@ LINES: dict[str, dict[str, Any]] = {
     },
 }
 LEGEND_KEYS = {"linestyle", "linewidth", "marker", "markersize"}
-DARK_SERIES = {
-    "iteration": INK,
-    "measured": INK,
-    "trace": INK,
-    "equal": FAINT,
-}  # what others are parts of, or held against
+DARK_SERIES = {"iteration": INK, "measured": INK, "trace": INK, "equal": FAINT}  # what others are held against
 PANEL_HEIGHT = 2.5  # inches
 LABELS = 6  # on a logarithmic axis
 
