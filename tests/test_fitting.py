@@ -20,10 +20,11 @@ from simulator.fitting.fitted import Fitted
 from simulator.fitting.sample import Blocks, Sample, sample_of
 from simulator.fitting.yaml import law_yaml
 from simulator.laws import Law, LogNormal, Normal, dependent
-from simulator.traces import TraceReport
+from simulator.traces import TraceReport, export
 from simulator.traces.summary import Summary, summarise
-from tests.conftest import built, paper_law
-from tests.traces import byte_dance, reference, stragglar, summary_of
+from simulator.workloads import TensorParallel
+from tests.conftest import built, paper_job, paper_law
+from tests.traces import analyse, byte_dance, reference, stragglar, summary_of
 
 NORMAL = Normal(mean=16e-3, cv=0.02)
 
@@ -103,6 +104,20 @@ def test_parameters_come_back_from_zero_sum_blocks(name: str) -> None:
     assert (errors.std(axis=0) < 1.6).all()
 
 
+def test_parameters_come_back_from_exported_traces(tmp_path: Path) -> None:
+    law = paper_law(parent="zero_sum")
+    job = paper_job(compute=law, workload=TensorParallel(layers=50, bytes=2**28), iterations=2, seed=0)
+    export.write(replace(job, traces=True, traces_iterations=2), tmp_path)
+    found = fitted(summarise(analyse(tmp_path / "traces")), split="consecutive", level=0.99, sizes=[512])
+    assert len(found.z) == 2 * (2 * 50 * 4 - 1)
+    rows = found.parameters.set_index(["family", "parameter"])
+    for family, name, truth in (("gumbel", "mu", 0.7058), ("gumbel", "sigma", 0.4085), ("any", "cv", 0.02)):
+        assert rows.loc[(family, name), "low"] < truth < rows.loc[(family, name), "high"]
+    assert rows.loc[("any", "mean"), "estimate"] == pytest.approx(16e-3, rel=1e-3)
+    assert found.taxes["tau_gumbel_low"][0] < 935.6e-6 < found.taxes["tau_gumbel_high"][0]
+    assert found.taxes["tau_gumbel_profile_low"][0] < found.taxes["tau_gumbel"][0]
+
+
 def test_independent_ranks_give_their_law_back() -> None:
     found = fitted(drawn(paper_law(), 500), centring="block")
     law = found.proposal.law
@@ -149,7 +164,7 @@ def test_times_that_vary_widely_are_lognormal() -> None:
 
 def test_extrapolated_tax_is_tau() -> None:
     found = fitted(drawn(paper_law(parent="zero_sum"), 1000), split="consecutive", sizes=[8, 4096])
-    taxes = found.taxes().set_index("n")
+    taxes = found.taxes.set_index("n")
     for n, tau in ((8, 391.9e-6), (4096, 1207.4e-6)):  # the design's table of the paper's law
         assert taxes.loc[n, "tau_gumbel_low"] < tau < taxes.loc[n, "tau_gumbel_high"]
         mu, sigma, _ = found.fit
@@ -291,9 +306,9 @@ def test_the_written_law_is_the_proposed_one(law: Law, tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_fit() -> None:
     summary = drawn(paper_law(), 60)
     one, other = fitted(summary), fitted(summary)
-    assert one.parameters().equals(other.parameters())
-    assert one.taxes().equals(other.taxes())
-    assert not one.taxes().equals(fitted(summary, seed=1).taxes())
+    assert one.parameters.equals(other.parameters)
+    assert one.taxes.equals(other.taxes)
+    assert not one.taxes.equals(fitted(summary, seed=1).taxes)
 
 
 def test_everything_is_left_in_the_folder(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from simulator.checks import InputError
 from simulator.fit import Gev, fit_gumbel_lmoments
 from simulator.fit.bootstrap import Bootstrap
 from simulator.fit.goodness import Distance, LikelihoodRatio, Stability
-from simulator.fit.intervals import maxima_needed
-from simulator.fit.resample import Quantity
+from simulator.fit.intervals import Parameter, maxima_needed, profile
 from simulator.fit.sample import Family
 from simulator.fitting.components import LEVEL, Components, components
 from simulator.fitting.law import PERSISTENT, Proposal
@@ -81,23 +80,33 @@ class Fitted:
         """Parts of the variance of the times themselves."""
         return components(self.sample.scores)  # nodes are told apart in the proposal
 
+    @cached_property
     def parameters(self) -> pd.DataFrame:
-        """One row per family and parameter: estimate and interval; b is r*a in seconds."""
+        """One row per family and parameter: estimate and intervals.
+
+        ``low`` and ``high`` are from resampled iterations, which estimate the standard deviation anew as well;
+        ``profile_low`` and ``profile_high`` from the likelihood of the z-scores, taken as independent. ``cv`` is r,
+        ``mean`` is a, seconds; ``gumbel_lmoments`` is a check by another method.
+        """
         import pandas as pd
 
-        rows: list[tuple[str, str, float, float, float]] = []
+        rows: list[tuple[Any, ...]] = []
         for family, found in self.laws.items():
-            names: tuple[Quantity, ...] = ("mu", "sigma", "xi") if family == "gev" else ("mu", "sigma")
-            rows += [(family, name, found.estimate(name), *found.interval(name, level=self.level)) for name in names]
-        low, high = self.laws["gumbel"].interval("b", level=self.level)
-        rows.append(("any", "cv", self.sample.cv, low, high))
-        rows.append(("any", "mean", self.sample.mean, nan, nan))
+            names: tuple[Parameter, ...] = ("mu", "sigma", "xi") if family == "gev" else ("mu", "sigma")
+            for name in names:
+                profiled = profile(self.z, name, family, self.level)
+                rows.append((family, name, found.estimate(name), *found.interval(name, level=self.level), *profiled))
+        rows.append(("any", "cv", self.sample.cv, *self.laws["gumbel"].interval("b", level=self.level)))
+        rows.append(("any", "mean", self.sample.mean))
         moments = fit_gumbel_lmoments(self.z)
-        rows += [("gumbel_lmoments", name, getattr(moments, name), nan, nan) for name in ("mu", "sigma")]
-        return pd.DataFrame(rows, columns=["family", "parameter", "estimate", "low", "high"])
+        rows += [("gumbel_lmoments", name, getattr(moments, name)) for name in ("mu", "sigma")]
+        columns = ["family", "parameter", "estimate", "low", "high", "profile_low", "profile_high"]
+        return pd.DataFrame([(*row, *[nan] * (len(columns) - len(row))) for row in rows], columns=columns)
 
+    @cached_property
     def taxes(self) -> pd.DataFrame:
-        """One row per n: tau(n) of each family with its interval, seconds, and the maxima that +-10 % would take.
+        """One row per n: tau(n) of each family with its intervals (as in ``parameters``), seconds, and the maxima that
+        +-10 % would take.
 
         ``tau_law`` is the proposed law's own E[max of n] - mean; empty where it does not go with n ranks.
         """
@@ -110,9 +119,13 @@ class Fitted:
                 k, a = n / self.sample.m, self.sample.mean
                 tax, interval = found.estimate("tau", k), found.interval("tau", k, self.level)
                 needed = maxima_needed(interval, tax, found.maxima, WIDE) if isfinite(tax) else inf
+                profiled = profile(self.z, "expected_max", family, self.level, k)
                 row |= {
                     f"tau_{family}": a * tax, f"tau_{family}_low": a * interval.low,
-                    f"tau_{family}_high": a * interval.high, f"maxima_needed_{family}": needed,
+                    f"tau_{family}_high": a * interval.high,
+                    f"tau_{family}_profile_low": a * self.sample.cv * profiled.low,
+                    f"tau_{family}_profile_high": a * self.sample.cv * profiled.high,
+                    f"maxima_needed_{family}": needed,
                 }  # fmt: skip
             rows.append(row | {"tau_law": self._law_tax(n)})
         return pd.DataFrame(rows)
@@ -205,7 +218,7 @@ class Fitted:
         yield from self._too_few()
 
     def _too_few(self) -> Iterator[str]:
-        taxes = self.taxes().set_index("n")
+        taxes = self.taxes.set_index("n")
         have = self.laws[self.family].maxima
         wide = [n for n in self.sizes if taxes.loc[n, f"maxima_needed_{self.family}"] > have]
         if not wide:

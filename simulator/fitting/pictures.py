@@ -26,7 +26,7 @@ def picture(found: Fitted) -> Picture:
     """What the fit is like, and what it says of larger domains."""
     stable = "" if found.proposal.parts.rank_share < 0.5 else ", were ranks alike"
     n = found.sizes[-1]
-    taxes = found.taxes().iloc[-1]
+    taxes = found.taxes.iloc[-1]
     family = found.family
     low, high = taxes[f"tau_{family}_low"], taxes[f"tau_{family}_high"]
     return Picture(

@@ -30,6 +30,7 @@ from simulator.traces import TraceReport
 from simulator.traces.summary import Summary, write_summary
 
 FAMILIES = ("gumbel", "gev")
+STAGES = 4  # of a fit, for its progress: laws, tests, tables, pictures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,20 +106,22 @@ class FitLaw(Task):
 
         check_source(self.traces, self.summary)
         summary, origin = measured(self.traces, self.summary, self.report, progress)
-        found = self.fit(summary, origin)
+        found = self.fit(summary, origin, progress)
         for name, table in (
-            ("parameters", found.parameters()), ("tau", found.taxes()), ("tests", found.tests()),
+            ("parameters", found.parameters), ("tau", found.taxes), ("tests", found.tests()),
             ("ranks", found.ranks()),
         ):  # fmt: skip
             write_csv(table, folder / f"{name}.csv")
         if self.summary is None:
             write_summary(summary, folder / "trace_summary.json")
+        _tell(progress, 3)
         write_pictures([picture(found)], folder)
+        _tell(progress, STAGES)
         (folder / "compute").mkdir()
         (folder / "compute" / f"{self.law_name}.yaml").write_text(law_yaml(found), encoding="utf-8")
         return Outcome(f"{self.name}: {text_of(found, self.law_name)}")
 
-    def fit(self, summary: Summary, origin: str) -> Fitted:
+    def fit(self, summary: Summary, origin: str, progress: Progress | None = None) -> Fitted:
         """Fit a law to the blocks of a summary.
 
         Raises:
@@ -136,7 +139,9 @@ class FitLaw(Task):
         run = _run(sample, iterations)
         clusters //= run
         laws, no_gev = self._laws(sample, clusters)
+        _tell(progress, 1)
         distance = {name: anderson_darling(z, name, self.replicates, self.seed) for name in laws}
+        _tell(progress, 2)
         family: Family = "gev" if self.family == "gev" else "gumbel"
         if family not in laws:
             raise InputError(f"family must be gumbel, since there is no GEV fit: {no_gev}")
@@ -186,6 +191,11 @@ class FitLaw(Task):
             return max_stability(rows, clusters, "gumbel", self._centring, self.replicates, self.seed, self.level)
         except InputError:  # ranks of half a block that never differ
             return None
+
+
+def _tell(progress: Progress | None, done: int) -> None:
+    if progress is not None:
+        progress(done, STAGES)
 
 
 def _run(sample: Sample, iterations: int) -> int:

@@ -50,7 +50,7 @@ def _laws(found: Fitted) -> Iterator[Sequence[str]]:
             low, high = fitted.interval(name, level=found.level)
             cells += [f"{fitted.estimate(name):.4f}", f"{low:.4f} to {high:.4f}"]
         yield names[family], *cells
-    table = found.parameters()
+    table = found.parameters
     moments = table[table["family"] == "gumbel_lmoments"].set_index("parameter")["estimate"]
     yield "Gumbel, L-moments", f"{moments['mu']:.4f}", "", f"{moments['sigma']:.4f}", "", "0", "fixed"
 
@@ -97,7 +97,7 @@ def _taxes(found: Fitted) -> Iterator[Sequence[str]]:
     yield "tax of the mean rank", *(
         cell for family in found.laws for cell in (f"tau, {family}", "", "for ±10 %")
     ), "the law's own"  # fmt: skip
-    for row in found.taxes().to_dict("records"):
+    for row in found.taxes.to_dict("records"):
         cells: list[str] = []
         for family in found.laws:
             needed = row[f"maxima_needed_{family}"]

@@ -50,7 +50,7 @@ def _kind(found: Fitted) -> str:
 
 def _intervals(found: Fitted) -> dict[str, str]:
     """What is said of the source of each parameter: its interval."""
-    table = found.parameters()
+    table = found.parameters
     rows = table[table["family"].isin([found.family, "any"])].set_index("parameter")
     said = {
         str(name): f"the fit above, {found.level * 100:g} % interval {row['low']:.4g} to {row['high']:.4g}"
