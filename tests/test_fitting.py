@@ -12,10 +12,10 @@ import pytest
 from simulator.checks import InputError
 from simulator.fit import fit_gev, fit_gumbel, instance_centred
 from simulator.fit.bootstrap import cluster_bootstrap
+from simulator.fit.components import components, effective
 from simulator.fit.resample import Quantity
 from simulator.fit.sample import Family
 from simulator.fitting import FitLaw
-from simulator.fitting.components import components, effective
 from simulator.fitting.fitted import Fitted
 from simulator.fitting.sample import Blocks, Sample, sample_of
 from simulator.fitting.yaml import law_yaml

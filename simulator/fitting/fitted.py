@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from simulator.checks import InputError
 from simulator.fit import Gev, fit_gumbel_lmoments
 from simulator.fit.bootstrap import Bootstrap
+from simulator.fit.components import LEVEL, Components, components
 from simulator.fit.goodness import Distance, LikelihoodRatio, Stability
 from simulator.fit.intervals import Parameter, maxima_needed, profile
 from simulator.fit.sample import Family
-from simulator.fitting.components import LEVEL, Components, components
 from simulator.fitting.law import PERSISTENT, Proposal
 from simulator.fitting.sample import UNEVEN, Sample
 from simulator.laws.base import Array

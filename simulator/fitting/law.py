@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.checks import InputError
 from simulator.fit import Gev
-from simulator.fitting.components import LEVEL, Components, components
+from simulator.fit.components import LEVEL, Components, components
 from simulator.fitting.sample import Sample
 from simulator.laws import IndependentLaw, Law, LogNormal, Normal, block_maxima, dependent
 from simulator.laws.base import Array

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from simulator.checks import InputError, count, flag, number, one_of, shown, text
 from simulator.fit.bootstrap import Bootstrap, cluster_bootstrap
+from simulator.fit.components import components
 from simulator.fit.goodness import Stability, anderson_darling, gumbel_or_gev, max_stability
 from simulator.fit.resample import LEAST_CLUSTERS, Centring
 from simulator.fit.sample import LEAST_MAXIMA, Family, checked_family
-from simulator.fitting.components import components
 from simulator.fitting.fitted import Fitted
 from simulator.fitting.law import propose
 from simulator.fitting.pictures import picture

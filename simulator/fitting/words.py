@@ -7,7 +7,7 @@ from math import isfinite, isnan
 from textwrap import wrap
 from typing import Any
 
-from simulator.fitting.components import LEVEL
+from simulator.fit.components import LEVEL
 from simulator.fitting.fitted import Fitted
 from simulator.report import duration, grid, percent
 

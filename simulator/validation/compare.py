@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.fitting.components import LEVEL
+from simulator.fit.components import LEVEL
 from simulator.fitting.fitted import Fitted
 from simulator.laws.base import Array
 from simulator.report import duration, percent
