@@ -120,18 +120,18 @@ def test_what_the_data_do_not_exclude_has_no_end() -> None:
 @pytest.mark.parametrize("family", ["gumbel", "gev"])
 def test_too_few_maxima_are_refused(size: int, family) -> None:
     with pytest.raises(InputError, match=rf"^z must be at least 10 finite values; got shape \({size},\)"):
-        fits.fit_with_intervals(sample(0.0, size), family)
+        profile(sample(0.0, size), "sigma", family)
 
 
 @pytest.mark.parametrize("size", [10, 20])
 def test_few_maxima_have_wide_intervals_and_a_flag(size: int) -> None:
-    found = fits.fit_with_intervals(sample(0.0, size, 1))
-    assert found.flags == ("few maxima",)
-    assert found.law == fit_gumbel(sample(0.0, size, 1))
-    low, high = found.intervals["sigma"]
-    assert low < found.law.sigma < high
-    assert (high - low) / found.law.sigma > 0.6
-    assert fits.fit_with_intervals(sample(0.0, 50)).flags == ()
+    z = sample(0.0, size, 1)
+    assert fits.describe(z).flags == ("few maxima",)
+    low, high = profile(z, "sigma")
+    fitted = fit_gumbel(z)
+    assert low < fitted.sigma < high
+    assert (high - low) / fitted.sigma > 0.6
+    assert fits.describe(sample(0.0, 50)).flags == ()
 
 
 BAD_PROFILES = [

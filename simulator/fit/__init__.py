@@ -8,15 +8,15 @@ numbers; z is in standard deviations of a rank's time.
 from simulator.fit.bootstrap import Bootstrap, cluster_bootstrap
 from simulator.fit.estimators import fit_gev, fit_gumbel, fit_gumbel_lmoments
 from simulator.fit.goodness import Distance, LikelihoodRatio, Stability, anderson_darling, gumbel_or_gev, max_stability
-from simulator.fit.intervals import Fitted, fit_with_intervals, maxima_needed, profile, profile_deviance
+from simulator.fit.intervals import maxima_needed, profile, profile_deviance
 from simulator.fit.likelihood import Gev
 from simulator.fit.resample import Interval, Laws
-from simulator.fit.sample import Sample, describe
+from simulator.fit.sample import Counts, describe
 from simulator.fit.standardise import block_centred, instance_centred
 
 __all__ = [
-    "Bootstrap", "Distance", "Fitted", "Gev", "Interval", "Laws", "LikelihoodRatio", "Sample", "Stability",
+    "Bootstrap", "Counts", "Distance", "Gev", "Interval", "Laws", "LikelihoodRatio", "Stability",
     "anderson_darling", "block_centred", "cluster_bootstrap", "describe", "fit_gev", "fit_gumbel",
-    "fit_gumbel_lmoments", "fit_with_intervals", "gumbel_or_gev", "instance_centred", "max_stability", "maxima_needed",
+    "fit_gumbel_lmoments", "gumbel_or_gev", "instance_centred", "max_stability", "maxima_needed",
     "profile", "profile_deviance",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import ceil, inf, isfinite, log, sqrt
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from simulator.fit.estimators import gev_parameters, standard
 from simulator.fit.likelihood import Gev, gev_cost, gumbel_maxima
 from simulator.fit.newton import Slopes, minimise
 from simulator.fit.resample import Interval
-from simulator.fit.sample import Family, checked_family, describe
+from simulator.fit.sample import Family, checked_family
 from simulator.laws.base import Array
 from simulator.laws.gev import gev_mean
 
@@ -26,30 +26,6 @@ MEANLESS = 1.0  # xi from which a law has no mean
 SHAPES = (-0.99, 2.0)  # of laws that count as possible: outside, the density of one value can outweigh all others
 OUTSIDE = Slopes(np.array([inf]), np.ones((1, 3)), np.eye(3)[None])
 STEPS = 60  # each half as long again as the last, so that the last is 10^10 standard errors
-
-
-class Fitted(NamedTuple):
-    """A law with an interval of each of its free parameters, and what to know before believing them."""
-
-    law: Gev
-    intervals: dict[Parameter, Interval]
-    flags: tuple[str, ...]
-
-
-def fit_with_intervals(z: ArrayLike, family: Family = "gumbel", level: float = 0.95) -> Fitted:
-    """The law of maximum likelihood with profile intervals of its parameters.
-
-    Args and errors as ``profile``.
-
-    >>> found = fit_with_intervals(np.random.default_rng(0).gumbel(size=30))
-    >>> sorted(found.intervals), found.flags
-    (['mu', 'sigma'], ('few maxima',))
-    """
-    x = checked_family(z, family)
-    names: tuple[Parameter, ...] = ("mu", "sigma", "xi") if family == "gev" else ("mu", "sigma")
-    likelihood = _Profile.of(x, "mu", family, 1.0)
-    law = likelihood.law
-    return Fitted(law, {name: profile(x, name, family, level) for name in names}, describe(x).flags)
 
 
 def profile(

@@ -18,7 +18,7 @@ MOST_TIED = 0.25  # share of one value
 Family = Literal["gumbel", "gev"]
 
 
-class Sample(NamedTuple):
+class Counts(NamedTuple):
     """How many maxima there are, how many different ones, the share of the commonest, and what to know of a fit."""
 
     size: int
@@ -27,7 +27,7 @@ class Sample(NamedTuple):
     flags: tuple[str, ...]
 
 
-def describe(z: ArrayLike) -> Sample:
+def describe(z: ArrayLike) -> Counts:
     """Counts of a sample of maxima, and flags: "few maxima" below 50, "ties" where few values differ.
 
     Args:
@@ -37,7 +37,7 @@ def describe(z: ArrayLike) -> Sample:
         InputError: for another shape or values that are not finite.
 
     >>> describe([1.0, 1.0, 2.0, 3.0])
-    Sample(size=4, distinct=3, commonest=0.5, flags=('few maxima', 'ties'))
+    Counts(size=4, distinct=3, commonest=0.5, flags=('few maxima', 'ties'))
     """
     x = _finite(z, 1)
     _, counts = np.unique(x, return_counts=True)
@@ -46,7 +46,7 @@ def describe(z: ArrayLike) -> Sample:
         "few maxima": len(x) < FEW_MAXIMA,
         "ties": distinct < min(len(x), LEAST_DISTINCT) or (commonest > MOST_TIED and distinct < len(x)),
     }
-    return Sample(len(x), distinct, commonest, tuple(flag for flag, set_ in flags.items() if set_))
+    return Counts(len(x), distinct, commonest, tuple(flag for flag, set_ in flags.items() if set_))
 
 
 def checked_sample(z: ArrayLike, least: int = 2) -> Array:
