@@ -31,6 +31,8 @@ Examples
   python -m simulator -m n=8,64,512 topology=nvswitch,torus3d
   python -m simulator +experiment=collect 'folders=[multirun/A,multirun/B]'
   python -m simulator +experiment=trace_report traces=FOLDER
+  python -m simulator +experiment=fit summary=trace_summary.json
+  python -m simulator +experiment=validate summary=trace_summary.json
   python -m simulator --config-dir . topology=mine plugins=[my_module]
 
 Groups: take one option of each, GROUP=OPTION (an experiment with a plus)
@@ -48,6 +50,11 @@ Keys: set any value, KEY=VALUE, each once at most; SI units
   compute.mu, .sigma, .xi   fitted maximum of compute.m ranks, in standard
                             deviations; xi > 0 is Frechet (scipy's c = -xi)
   compute.parent            spliced | zero_sum | root
+  compute.rank, .offsets    dependent: share of the variance that a rank keeps;
+                            or each rank's own offset, standard deviations
+  compute.common, .node     dependent: shares that a block's or a node's ranks
+                            have in common; .memory is the noise's correlation
+                            with the next block, .law the law of a single time
   compute.table, .columns   empirical: CSV with a row per step and rank; columns
                             whose sum is the block time, in .unit seconds;
                             .rank and .step name the other two columns, .skip
