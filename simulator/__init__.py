@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from simulator.checks import InputError
-    from simulator.experiment import Experiment, run, trace
+    from simulator.experiment import Experiment
     from simulator.results import Result
+    from simulator.simulation import run, trace
 
 __all__ = ["Experiment", "InputError", "Result", "run", "trace"]
 
 _HOME = {
     "Experiment": "experiment",
-    "run": "experiment",
-    "trace": "experiment",
+    "run": "simulation",
+    "trace": "simulation",
     "Result": "results",
     "InputError": "checks",
 }

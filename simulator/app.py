@@ -206,8 +206,8 @@ def _execute(task: Task, partial: Path, record: dict[str, Any]) -> Outcome:
 
 
 def _simulate(experiment: Experiment, partial: Path, record: dict[str, Any]) -> Outcome:
-    from simulator.experiment import run
     from simulator.report import report
+    from simulator.simulation import run
     from simulator.task import Outcome
 
     with _Patience("iterations") as progress:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simulator.experiment import Record, trace
 from simulator.laws.base import Array
 from simulator.program import Collective
+from simulator.simulation import Record, trace
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -292,7 +292,7 @@ WITHIN = [
     *("simulator.provenance.commit", "simulator.results.shutil.rmtree", "simulator.results.whole_folder"),
     *("simulator.experiment.secrets.token_bytes", "simulator.laws.empirical.Path", "simulator.app.main"),
     *("simulator.build.build", "simulator.provenance.subprocess.run", "simulator.results.os.remove"),
-    *("simulator.experiment.run", "simulator.laws.Normal", "topologies.ring.ring", "simulator.engine.Draws"),
+    *("simulator.simulation.run", "simulator.laws.Normal", "topologies.ring.ring", "simulator.engine.Draws"),
     *("simulator.workloads.scaled", "simulator.collectives.ring", "simulator.laws.Normal.scaled"),
 ]
 

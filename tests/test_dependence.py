@@ -13,8 +13,8 @@ from simulator.checks import InputError
 from simulator.engine import Draws, Effects
 from simulator.engine_events import Events
 from simulator.engine_vector import Vector
-from simulator.experiment import run
 from simulator.laws import Dependent, Deterministic, EmpiricalBlocks, Law, Normal, dependent
+from simulator.simulation import run
 from simulator.workloads import DataParallel, TensorParallel
 from tests.conftest import paper_job, paper_law
 

@@ -19,9 +19,10 @@ from simulator.collectives import Kind
 from simulator.engine import Draws, Engine
 from simulator.engine_events import Events
 from simulator.engine_vector import Vector
-from simulator.experiment import Experiment, run, trace
+from simulator.experiment import Experiment
 from simulator.laws import Deterministic, Law, LogNormal, Normal
 from simulator.program import Collective, Compute, Program
+from simulator.simulation import run, trace
 from simulator.workloads import DataParallel, Operations, TensorParallel
 from tests.conftest import paper_job, paper_law
 from topologies import NVSwitch, Ring, Torus3D

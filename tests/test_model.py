@@ -134,7 +134,7 @@ def test_sequential_and_overlapped_steps():
     """worked_examples.csv: T_fwd + T_bwd + T_sync, and T_fwd + max(T_bwd, T_sync) + T_tail, by pencil and paper."""
     from dataclasses import replace
 
-    from simulator.experiment import run
+    from simulator.simulation import run
 
     job = paper_job(compute=Deterministic(mean=0.9), iterations=1, workload=DataParallel(bytes=45e9))
     sync = NVSwitch(**LINK).cost(Kind.ALL_REDUCE, 45e9, 8).time

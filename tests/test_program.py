@@ -11,9 +11,10 @@ import pytest
 from simulator.checks import InputError
 from simulator.collectives import Kind
 from simulator.engine_events import Events
-from simulator.experiment import Experiment, run
+from simulator.experiment import Experiment
 from simulator.laws import Deterministic, Law, Normal
 from simulator.program import Collective, Compute, Program
+from simulator.simulation import run
 from simulator.topology import Machine
 from simulator.workloads import DataParallel, Operations, TensorParallel
 from tests.conftest import paper_job, paper_law

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from simulator.experiment import run, trace
 from simulator.results import standard_error
+from simulator.simulation import run, trace
 from simulator.workloads import TensorParallel
 from tests.conftest import PAPER, paper_job, paper_law
 

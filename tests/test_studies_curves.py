@@ -86,7 +86,7 @@ def test_iteration_time() -> None:
 
 
 def test_iteration_time_of_each_topology_is_that_of_its_own_simulation() -> None:
-    from simulator.experiment import run
+    from simulator.simulation import run
 
     built = study("iteration_time", "sizes=[8]", "iterations=3", "relative_error=1")
     table = built.find().tables["iteration_time"].set_index(["workload", "topology"])

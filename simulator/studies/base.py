@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from simulator.checks import InputError, count, number
-from simulator.experiment import Experiment, run
+from simulator.experiment import Experiment
 from simulator.laws import BlockMaxima, Law
 from simulator.pictures import Picture
 from simulator.program import Collective, Compute, Program
 from simulator.results import write_csv
+from simulator.simulation import run
 from simulator.studies.claims import Claim, claims_table, claims_text, met
 from simulator.task import Outcome, Progress, Task
 from simulator.topology import Cost, Machine, Topology

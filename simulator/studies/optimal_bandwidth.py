@@ -8,10 +8,11 @@ from math import exp, fsum, inf, isfinite, log
 from typing import TYPE_CHECKING
 
 from simulator.checks import InputError, number
-from simulator.experiment import Experiment, run
+from simulator.experiment import Experiment
 from simulator.laws import Law
 from simulator.model import predict
 from simulator.pictures import Panel, Picture
+from simulator.simulation import run
 from simulator.studies.base import Findings, Study, check_sizes
 from simulator.task import Progress
 from simulator.topology import Topology

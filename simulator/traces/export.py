@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.collectives import Kind
-from simulator.experiment import Experiment, Record, trace
+from simulator.experiment import Experiment
 from simulator.program import ALL, Collective, Operation
+from simulator.simulation import Record, trace
 from simulator.traces.trace import Times
 
 FOLDER = "traces"
