@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import time
@@ -82,7 +83,10 @@ def _run(argv: list[str]) -> int:
         return _sweep(hydra, config)
     job = configs.current_job(configs.enter_run(config))
     outcome = _perform(job)
-    print(f"{outcome.text}\n\nWritten to {_shown(job.folder)}", flush=True)
+    from simulator.task import FOLDER
+
+    text = outcome.text.replace(FOLDER, shlex.quote(str(_shown(job.folder))))
+    print(f"{text}\n\nWritten to {_shown(job.folder)}", flush=True)
     return 0 if outcome.ok else 1
 
 

@@ -24,7 +24,7 @@ from simulator.nccl_tests import Measurements, read_measurements
 from simulator.pictures import Panel, Picture
 from simulator.report import duration, percent, rate, size
 from simulator.results import write_csv
-from simulator.task import Outcome, Progress, Task
+from simulator.task import FOLDER, Outcome, Progress, Task
 from simulator.topology import Topology
 
 if TYPE_CHECKING:
@@ -213,8 +213,8 @@ class Calibration:
             lines += ["", *self._segments(segments)]
         if m.notes:
             lines += ["", *(f"Note: {note}." for note in m.notes)]
-        use = f"  python -m simulator --config-dir FOLDER machine={self.machine_name}"
-        return "\n".join([*lines, "", "The two-parameter fit is a machine now; with FOLDER as below:", use])
+        use = f"  python -m simulator --config-dir {FOLDER} machine={self.machine_name}"
+        return "\n".join([*lines, "", "The two-parameter fit is a machine now:", use])
 
     def _assumed(self) -> str:
         p, q = self.algorithm.rounds, self.algorithm.volume

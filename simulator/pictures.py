@@ -25,7 +25,7 @@ class Panel:
         styles: what each style of a curve means, for the legend.
         marks: labelled upright lines: x -> label.
         levels: labelled lying lines: y -> label.
-        ticks: labelled places of a logarithmic x axis: x -> label; None finds them.
+        ticks: labelled places of the x axis: x -> label; None finds them.
         from_zero: whether the y axis begins at 0 where nothing is below; False shows differences alone.
         base: where the bars of a tornado begin.
     """

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+FOLDER = "\0"
 Progress = Callable[[int, int], None]  # steps done, steps in all
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task found: ``text`` to print, and whether it is what was to be shown (False: exit status 1)."""
+    """What a task found: ``text`` to print, and whether it is what was to be shown (False: exit status 1).
+
+    ``FOLDER`` in the text stands for the folder that was written, as a shell takes it.
+    """
 
     text: str
     ok: bool = True

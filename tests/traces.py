@@ -104,7 +104,7 @@ def summary_of(compute: Any, transfer: float = 1e-3, **blocks: Any) -> Summary:
                      **part, **blocks})  # fmt: skip
     collectives = Collectives(
         operation="all_reduce", status="ok", reason="", count=len(x), bytes=None, label=label,
-        duration=_ns(waits + transfer), stragglers={}, **part,
+        duration=_ns(waits + transfer), leading=False, stragglers={}, **part,
     )  # fmt: skip
     return Summary(format=FORMAT, version=VERSION, note="", source=source, blocks=[block], collectives=[collectives])
 

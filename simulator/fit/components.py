@@ -41,6 +41,7 @@ class Components:
         memory: correlation of a rank's own noise from one block to the next.
         p_rank, p_common, p_node, p_spreads, p_memory: how likely as much would be if there were no such part; NaN where
             it was not tested.
+        p_cancel: how likely the times of a block would cancel as much, were its ranks independent.
     """
 
     blocks: int
@@ -58,6 +59,7 @@ class Components:
     p_node: float
     p_spreads: float
     p_memory: float
+    p_cancel: float
 
     @property
     def independent_blocks(self) -> float:
@@ -122,8 +124,13 @@ def components(y: ArrayLike, ranks_per_node: int | None = None) -> Components:
     if not squares > 1e-24 * float((x**2).sum()):
         raise InputError("times must vary from block to block in ways that ranks do not share; they do not")
 
-    spreads = _spreads(own)
-    memory, p_memory = _memory(own / spreads)
+    of_blocks = float((common**2).sum()) / (blocks - 1)
+    alike = of_blocks * ranks * (blocks - 1) * (ranks - 1) / squares  # 1 where ranks have nothing in common
+    shared = f.sf(alike, blocks - 1, (blocks - 1) * (ranks - 1)) < LEVEL
+    # Taking off what a block shares mixes the noise of its ranks: only where they do share something.
+    noise = own if shared else x - x.mean(axis=0)
+    spreads = _spreads(own) if shared else noise.std(axis=0) / noise.std()
+    memory, p_memory = _memory(noise, ranks - shared)
     believed = memory if p_memory < LEVEL else 0.0
     independent = effective(blocks, believed)
     variance = squares / ((blocks - blocks / independent) * (ranks - 1))
@@ -134,26 +141,30 @@ def components(y: ArrayLike, ranks_per_node: int | None = None) -> Components:
     group = ranks_per_node or 1
     alone = variance - node * (ranks - group) / (ranks - 1)
     of_block = (alone + node * group) / ranks  # variance of a block's mean, were there no common part
-    of_blocks = float((common**2).sum()) / (blocks - 1)
     p_common = float(f.sf(of_blocks / of_block, independent - 1, freedom))
+    p_cancel = float(f.cdf(of_blocks / of_block, independent - 1, freedom))
     return Components(
         blocks=blocks, ranks=ranks, mean=mean, offsets=tuple(offsets.tolist()),
         common=max(0.0, of_blocks - of_block), node=node, own=alone, noise=variance,
         spreads=tuple(spreads.tolist()), memory=believed,
-        p_rank=p_rank, p_common=p_common, p_node=p_node, p_spreads=_p_spreads(own, believed), p_memory=p_memory,
+        p_rank=p_rank, p_common=p_common, p_node=p_node, p_spreads=_p_spreads(noise, believed), p_memory=p_memory,
+        p_cancel=p_cancel,
     )  # fmt: skip
 
 
-def _memory(own: Array) -> tuple[float, float]:
-    """Correlation of ranks' own noise from block to block, and how likely one as large would be without any.
+def _memory(noise: Array, independent_ranks: int) -> tuple[float, float]:
+    """Correlation of ranks' noise from block to block, and how likely one as large would be without any.
 
-    Corrected for the mean that was taken off each rank (Kendall 1954): about -(1 + 3*rho)/blocks.
+    Ranks count by their variance, as their noise does in a wait. Corrected for the mean that was taken off each rank
+    (Kendall 1954): about -(1 + 3*rho)/blocks.
     """
     from scipy.stats import norm
 
-    blocks, ranks = own.shape
-    seen = float((own[1:] * own[:-1]).sum() / (own**2).sum())
-    deviation = (seen + 1 / blocks) * sqrt(blocks * (ranks - 1))
+    blocks, ranks = noise.shape
+    squares = (noise**2).sum(axis=0)
+    seen = float((noise[1:] * noise[:-1]).sum() / squares.sum())
+    alike = squares.sum() ** 2 / (squares**2).sum() * independent_ranks / ranks  # so many ranks of the same variance
+    deviation = (seen + 1 / blocks) * sqrt(blocks * alike)
     corrected = (seen * blocks + 1) / (blocks - 3) if blocks > 3 else seen
     return min(max(corrected, -MOST_MEMORY), MOST_MEMORY), 2 * float(norm.sf(abs(deviation)))
 

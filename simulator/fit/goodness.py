@@ -167,7 +167,8 @@ def _distance(x: Array, laws: Array) -> Array:
     mu, s, xi = (laws[:, i, None] for i in range(3))
     shape = np.where(np.abs(xi) < 1e-20, 1e-20, xi)
     v = (np.sort(x, axis=1) - mu) / np.exp(s)
-    exponent = np.exp(-np.log1p(np.maximum(shape * v, 1e-300 - 1)) / shape)  # -ln F
+    with np.errstate(divide="ignore", over="ignore"):  # outside the support F is 0 or 1
+        exponent = np.clip(np.exp(-np.log1p(np.maximum(shape * v, -1.0)) / shape), 0.0, 1e300)  # -ln F
     n = x.shape[1]
     weight = (2 * np.arange(1, n + 1) - 1) / n
     upper = np.log(-np.expm1(-np.maximum(exponent, 1e-300)))

@@ -50,6 +50,7 @@ class Fitted:
         sizes: n for which the tax is given.
         level: of all intervals.
         run: consecutive iterations that were resampled together.
+        doubled: ranks of the maxima that ``stability`` compares, the smaller and the larger.
     """
 
     origin: str
@@ -64,6 +65,7 @@ class Fitted:
     sizes: Sequence[int]
     level: float
     run: int
+    doubled: tuple[int, int]
 
     @property
     def fit(self) -> Gev:
@@ -105,16 +107,16 @@ class Fitted:
 
     @cached_property
     def taxes(self) -> pd.DataFrame:
-        """One row per n: tau(n) of each family with its intervals (as in ``parameters``), seconds, and the maxima that
-        +-10 % would take.
+        """One row per n, that of the measured ranks too, where there is ``measured``: tau(n) of each family with its
+        intervals (as in ``parameters``), seconds, and the maxima that +-10 % would take.
 
         ``tau_law`` is the proposed law's own E[max of n] - mean; empty where it does not go with n ranks.
         """
         import pandas as pd
 
         rows: list[dict[str, Any]] = []
-        for n in self.sizes:
-            row: dict[str, Any] = {"n": n}
+        for n in sorted({self.sample.n, *self.sizes}):
+            row: dict[str, Any] = {"n": n, "measured": self.sample.tax if n == self.sample.n else nan}
             for family, found in self.laws.items():
                 k, a = n / self.sample.m, self.sample.mean
                 tax, interval = found.estimate("tau", k), found.interval("tau", k, self.level)
@@ -147,6 +149,9 @@ class Fitted:
         ]
         if self.ratio is not None:
             rows.append(("likelihood_ratio_gumbel_or_gev", self.ratio.statistic, self.ratio.p_value))
+        if self.stability is not None:
+            rows.append(("stability_measured", self.stability.measured, nan))
+            rows.append(("stability_expected", self.stability.expected, nan))
         parts = self.parts
         for name, value in (
             ("rank_share", parts.rank_share), ("common_share", self._share(parts.common)),
@@ -210,12 +215,40 @@ class Fitted:
             xi, p = self.ratio.gev.xi, self.ratio.p_value
             yield f"a shape xi = {xi:.3f} fits better (p = {p:.2g}): the tail is {heavy}"
         if self.stability is not None and not self.stability.holds:
-            yield "maxima over twice the ranks do not lie where the law puts them: it does not carry to larger n"
+            few, many = self.doubled
+            yield f"maxima of {many} ranks do not lie where the law of {few} puts them: it does not carry to larger n"
+        yield from self._of_the_recipe()
         if self.no_gev:
             yield f"there is no GEV fit: {self.no_gev}"
         for flag in self.laws[self.family].flags:
             yield FLAGS[flag]
         yield from self._too_few()
+
+    def _of_the_recipe(self) -> Iterator[str]:
+        """What the way of fitting does to tau(n)."""
+        sample, base = self.sample, self.proposal.base
+        row = self.taxes.set_index("n").loc[sample.n]
+        low, high = row[f"tau_{self.family}_low"], row[f"tau_{self.family}_high"]
+        if sample.n > sample.m and not low <= row["measured"] <= high:
+            yield f"the measured tax at n = {sample.n} lies outside the interval of tau({sample.n})"
+        if (
+            sample.by_instance
+            and sample.m < sample.n
+            and self.parts.p_cancel < LEVEL
+            and base.get("parent") != "zero_sum"
+        ):
+            yield "the times of a block cancel more than independent ranks' would: parent=zero_sum takes them so"
+        if sample.by_instance and base.get("parent") == "spliced":
+            yield (
+                "tau(n) is the paper's estimate, from maxima above the mean of the same m ranks, and its intervals are "
+                "of that; where ranks draw independently it is 4 to 8 % too small (see experiments/plugin_bias)"
+            )
+        if "offsets" in self.proposal.dependence:
+            share = self.parts.rank_share
+            yield (
+                f"at other n the law repeats the offsets of these {sample.n} ranks; compute.offsets=null "
+                f"compute.rank={share:.2g} draws new ones"
+            )
 
     def _too_few(self) -> Iterator[str]:
         taxes = self.taxes.set_index("n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
@@ -38,7 +38,11 @@ class Proposal:
     base: dict[str, Any]
     dependence: dict[str, Any]
     parts: Components
-    reasons: Sequence[str]
+    reasons: Sequence[str] = ()
+
+    def because(self, reason: str) -> Proposal:
+        """The same proposal with one more reason."""
+        return replace(self, reasons=[*self.reasons, reason])
 
     @property
     def independent(self) -> Law:
@@ -77,13 +81,12 @@ def propose(sample: Sample, fit: Gev, parent: str, ranks_per_node: int | None) -
     parts = components(scores, ranks_per_node)
     found = _dependence(parts, sample, ranks_per_node)
     whole = _short(sample.total_cv * sqrt(parts.total))  # within blocks and between them
-    plain = {"mean": _short(sample.mean), "cv": whole}
+    plain = Proposal(base={"mean": _short(sample.mean), "cv": whole}, dependence=found, parts=parts)
     if parts.rank_share > PERSISTENT and parts.p_rank < LEVEL:
-        reason = (
+        return plain.because(
             f"{percent(parts.rank_share)} of the variance between ranks is the same in every block, so that maxima are "
             f"one rank's times and no extremes: the law is {_plain(whole)} about each rank"
         )
-        return Proposal(base=plain, dependence=found, parts=parts, reasons=[reason])
     base: dict[str, Any] = {
         "mean": _short(sample.mean), "cv": whole if found else _short(sample.cv), "mu": _short(fit.mu),
         "sigma": _short(fit.sigma), "xi": _short(fit.xi), "m": sample.m, "parent": parent,
@@ -91,20 +94,17 @@ def propose(sample: Sample, fit: Gev, parent: str, ranks_per_node: int | None) -
     try:
         law = block_maxima(**base)
     except InputError as error:
-        reason = f"the law is {_plain(whole)}, since there is no such law of block maxima: {error}"
-        return Proposal(base=plain, dependence=found, parts=parts, reasons=[reason])
-    if not found:
-        return Proposal(base=base, dependence={}, parts=parts, reasons=[])
-    if not isinstance(law, IndependentLaw):
-        reason = f"what ranks share ({', '.join(found)}) is left out, since parent {parent} draws whole blocks"
-        base["cv"] = _short(sample.cv)
-        return Proposal(base=base, dependence={}, parts=parts, reasons=[reason])
+        return plain.because(f"the law is {_plain(whole)}, since block maxima make none: {error}")
     reasons = []
+    if found and not isinstance(law, IndependentLaw):
+        reasons.append(f"what ranks share ({', '.join(found)}) is left out, since parent {parent} draws whole blocks")
+        found, base = {}, base | {"cv": _short(sample.cv)}
     if "common" in found and not sample.by_instance:
         reasons.append("maxima include what all ranks of a block share: centring=instance leaves it out")
-    scored = components(_scores(law, scores), ranks_per_node)
-    found = _dependence(scored, sample, ranks_per_node, parts)
-    return Proposal(base=base, dependence=found, parts=scored, reasons=reasons)
+    if found and isinstance(law, IndependentLaw):
+        seen, parts = parts, components(_scores(law, scores), ranks_per_node)
+        found = _dependence(parts, sample, ranks_per_node, seen)
+    return Proposal(base=base, dependence=found, parts=parts, reasons=reasons)
 
 
 def _plain(cv: float) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import ceil, log10
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.figures import unit
+from simulator.fit.components import LEVEL
 from simulator.fitting.fitted import Fitted
+from simulator.fitting.law import PERSISTENT
 from simulator.laws.base import Array
 from simulator.laws.gev import box
 from simulator.pictures import Panel, Picture
@@ -17,24 +20,28 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAMES = {"gumbel": "Gumbel", "gev": "GEV"}
-STYLES = {"line": "fitted law", "points": "measured", "dashed": "histogram; equal quantiles", "dotted": "its interval"}
+STYLES = {
+    "line": "fitted maxima", "points": "measured", "dashed": "histogram; equality; the law's own", "dotted": "interval",
+}  # fmt: skip
 POINTS = 200  # of a drawn curve
 MOST_SHOWN = 1000  # measured points of a panel
 
 
 def picture(found: Fitted) -> Picture:
     """What the fit is like, and what it says of larger domains."""
-    stable = "" if found.proposal.parts.rank_share < 0.5 else ", were ranks alike"
-    n = found.sizes[-1]
-    taxes = found.taxes.iloc[-1]
-    family = found.family
-    low, high = taxes[f"tau_{family}_low"], taxes[f"tau_{family}_high"]
+    last, family = found.taxes.iloc[-1], found.family
+    low, high = last[f"tau_{family}_low"], last[f"tau_{family}_high"]
+    doubt = ""
+    if found.distance[family].p_value < LEVEL:
+        doubt = ", a law that does not fit"
+    if found.proposal.parts.rank_share > PERSISTENT:
+        doubt = ", were ranks alike, which they are not"
     return Picture(
         name="fit",
-        title=f"{NAMES[family]} maxima put the tax at n = {n:,} between {duration(low)} and {duration(high)}{stable}",
+        title=f"{NAMES[family]} maxima put the tax at n = {last['n']:,.0f} between {duration(low)} and "
+        f"{duration(high)}{doubt}",
         subtitle=f"{len(found.z):,} maxima of {found.sample.m} ranks; blocks of {duration(found.sample.mean)} "
-        f"± {percent(found.sample.cv, 2)}; "
-        f"intervals of {found.level * 100:g} %",
+        f"± {percent(found.sample.cv, 2)}; intervals of {found.level * 100:g} %",
         panels=[_density(found), _qq(found), _return_level(found), _tax(found)],
         columns=2,
     )
@@ -51,7 +58,8 @@ def _thinned(values: Array) -> tuple[Array, Array]:
     ordered = np.sort(values)
     places = (np.arange(len(ordered)) + 0.5) / len(ordered)
     if len(ordered) > MOST_SHOWN:
-        chosen = np.unique(np.r_[0:50, np.linspace(50, len(ordered) - 51, MOST_SHOWN - 100).astype(int), -50:0])
+        inner = np.linspace(50, len(ordered) - 51, MOST_SHOWN - 100).astype(int)
+        chosen = np.unique(np.r_[0:50, inner, len(ordered) - 50 : len(ordered)])
         ordered, places = ordered[chosen], places[chosen]
     return ordered, places
 
@@ -102,15 +110,16 @@ def _return_level(found: Fitted) -> Panel:
     upper = places > 1 - 1 / 1.05
     measured = _curve("trace", "points", 1 / (1 - places[upper]), ordered[upper])
     curves = [_curve(NAMES[name], "line", periods, _quantile(f.fit, 1 - 1 / periods)) for name, f in found.laws.items()]
+    ticks = {10.0**i: f"{10**i:,}" for i in range(ceil(log10(periods[-1])))}
     return Panel(table=pd.concat([*curves, measured]), x="return period, blocks", y="z of the maximum", log_x=True,
-                 styles=STYLES, from_zero=False)  # fmt: skip
+                 ticks=ticks, styles=STYLES, from_zero=False)  # fmt: skip
 
 
 def _tax(found: Fitted) -> Panel:
     import pandas as pd
 
     sample = found.sample
-    sizes = np.geomspace(sample.m, max(found.sizes), 25)
+    sizes = np.geomspace(sample.m, max(found.taxes["n"].max(), 2 * sample.m), 25)
     curves = []
     for name, fitted in found.laws.items():
         ends = [fitted.interval("tau", n / sample.m, found.level) for n in sizes]
@@ -119,11 +128,13 @@ def _tax(found: Fitted) -> Panel:
         lows, highs = (sample.mean * np.array([end[side] for end in ends]) for side in (0, 1))
         gap = np.array([np.nan])  # between the lower and the upper end
         curves.append(_curve(NAMES[name], "dotted", np.r_[sizes, gap, sizes], np.r_[lows, gap, highs]))
+    taxes = found.taxes[found.taxes["tau_law"].notna()]
+    curves.append(_curve("written law", "dashed", taxes["n"].to_numpy(float), taxes["tau_law"].to_numpy(float)))
     measured = {sample.m: sample.mean * sample.cv * float(found.z.mean()), sample.n: sample.tax}
     points = _curve("trace", "points", np.array(list(measured)), np.array(list(measured.values())))
     table = pd.concat([*curves, points])
     table = table.assign(y=table["y"].replace(np.inf, np.nan))
     size, symbol = unit(float(table["y"].max()))
     table = table.assign(y=table["y"] / size)
-    ticks = {float(n): f"{n:,}" for n in {sample.m, *found.sizes}}
+    ticks = {float(n): f"{n:,}" for n in sorted({sample.m, *found.taxes["n"]})}
     return Panel(table=table, x="ranks n", y=f"tax of the mean rank, {symbol}", log_x=True, ticks=ticks, styles=STYLES)

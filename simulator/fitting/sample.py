@@ -10,7 +10,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import InputError, nearest
+from simulator.checks import InputError, nearest, shown
 from simulator.fit import block_centred, instance_centred
 from simulator.laws.base import Array
 from simulator.traces.summary import Block, Summary
@@ -166,8 +166,8 @@ class Sample:
 
 
 def sample_of(
-    summary: Summary, *, measure: str, group: str | None, block: str | None, per_iteration: int, m: int | None,
-    strided: bool, by_instance: bool, relative: bool,
+    summary: Summary, *, measure: str, group: str | Sequence[str] | None, block: str | None, per_iteration: int,
+    m: int | None, strided: bool, by_instance: bool, relative: bool,
 ) -> Sample:  # fmt: skip
     """The blocks of a summary that a law is to be fitted to.
 
@@ -182,8 +182,9 @@ def sample_of(
     Raises:
         InputError: where there are no such blocks, or they are not on the same number of ranks.
     """
-    chosen = [own for own in summary.blocks if group in (None, own.group) and block in (None, own.block)]
-    _check_choice(summary, chosen, group, block)
+    groups = (group,) if isinstance(group, str) else group
+    chosen = [own for own in summary.blocks if (groups is None or own.group in groups) and block in (None, own.block)]
+    _check_choice(summary, chosen, groups, block)
     kinds = [kind for own in chosen for kind in _kinds(own, measure, per_iteration, many=len(chosen) > 1)]
     kinds = [kind for kind in kinds if len(kind.times)]
     if not kinds:
@@ -192,28 +193,35 @@ def sample_of(
         )
     sizes = sorted({kind.times.shape[1] for kind in kinds})
     if len(sizes) > 1:
-        said = ", ".join(f"{own.group!r} has {len(own.ranks)}" for own in chosen[:4])
-        raise InputError(f"group must be one of those with the same number of ranks; {said}")
+        by_size = {n: list(dict.fromkeys(own.group for own in chosen if len(own.ranks) == n)) for n in sizes}
+        said = "; ".join(f"of {n} ranks: {_few(names)}" for n, names in by_size.items())
+        raise InputError(f"group must be one or a list of those with the same number of ranks, {said}")
     n = sizes[0]
     if n < 2:
-        raise InputError("summary must have blocks on at least 2 ranks; it has them on 1")
+        raise InputError("blocks must be on at least 2 ranks; these are on 1")
     if m is None:
         m = next((size for size in range(LEAST_GROUP, n) if n % size == 0), n)
     if n % m or m < 2:
         raise InputError(f"m must be at least 2 and divide the {n} ranks of a block; got {m}")
-    ranks = {tuple(own.ranks) for own in chosen}
-    return Sample(kinds, ranks.pop() if len(ranks) == 1 else None, m, strided, by_instance, relative)
+    ranks = {(own.group, tuple(own.ranks)) for own in chosen}
+    return Sample(kinds, ranks.pop()[1] if len(ranks) == 1 else None, m, strided, by_instance, relative)
 
 
-def _check_choice(summary: Summary, chosen: Sequence[Block], group: str | None, block: str | None) -> None:
+def _check_choice(summary: Summary, chosen: Sequence[Block], groups: Sequence[str] | None, block: str | None) -> None:
     if not summary.blocks:
-        raise InputError("summary must have compute blocks on matched ranks; it has none")
-    for field, value in (("group", group), ("block", block)):
+        raise InputError("blocks must be of matched ranks; there are none")
+    for field, values in (("group", groups or ()), ("block", () if block is None else (block,))):
         known = list(dict.fromkeys(getattr(own, field) for own in summary.blocks))
-        if value is not None and value not in known:
-            raise InputError(f"{field} must be one of {', '.join(known)}; got {value!r}{nearest(value, known)}")
+        for value in values:
+            if value not in known:
+                raise InputError(f"{field} must be one of {_few(known)}; got {shown(value)}{nearest(value, known)}")
     if not chosen:
-        raise InputError(f"block {block!r} is not one of group {group!r}")
+        raise InputError(f"block {shown(block)} is not one of group {', '.join(groups or ())}")
+
+
+def _few(names: Sequence[str], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _kinds(own: Block, measure: str, per_iteration: int, many: bool) -> list[Blocks]:

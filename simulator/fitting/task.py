@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import InputError, count, flag, number, one_of, shown, text
+from simulator.checks import InputError, count, flag, number, one_of, shown, text, texts
 from simulator.fit.bootstrap import Bootstrap, cluster_bootstrap
-from simulator.fit.components import components
+from simulator.fit.components import LEVEL, components
 from simulator.fit.goodness import Stability, anderson_darling, gumbel_or_gev, max_stability
 from simulator.fit.resample import LEAST_CLUSTERS, Centring
 from simulator.fit.sample import LEAST_MAXIMA, Family, checked_family
@@ -46,7 +46,8 @@ class FitLaw(Task):
         blocks_per_iteration: blocks of one name in an iteration: each is standardised among its own, and iterations
             are resampled whole.
         centring: ``instance`` (the paper's) or ``block``.
-        split: ``strided`` (odd and even ranks, the paper's) or ``consecutive`` ranks make up the blocks of m.
+        split: ``strided`` (odd and even ranks, the paper's) or ``consecutive`` ranks make up the blocks of m; None
+            takes consecutive ones for parent zero_sum, whose blocks are such, else the paper's.
         family: of the proposed law, ``gumbel`` (the paper's lower bound) or ``gev``.
         parent: how it turns maxima into times of single ranks.
         ranks_per_node: consecutive ranks that share a node; None for no such part.
@@ -62,12 +63,12 @@ class FitLaw(Task):
     traces: str | Sequence[str] | None = None
     summary: str | None = None
     measure: str = "busy"
-    group: str | None = None
+    group: str | Sequence[str] | None = None
     block: str | None = None
     blocks_per_iteration: int = 1
     m: int | None = None
     centring: str = "instance"
-    split: str = "strided"
+    split: str | None = None
     relative: bool = False
     family: str = "gumbel"
     parent: str = "spliced"
@@ -81,7 +82,8 @@ class FitLaw(Task):
     def __post_init__(self) -> None:
         one_of("measure", self.measure, ["busy", "gap"])
         one_of("centring", self.centring, ["instance", "block"])
-        one_of("split", self.split, ["strided", "consecutive"])
+        if self.split is not None:
+            one_of("split", self.split, ["strided", "consecutive"])
         one_of("family", self.family, FAMILIES)
         one_of("parent", self.parent, ["spliced", "zero_sum", "root"])
         flag("relative", self.relative)
@@ -91,6 +93,8 @@ class FitLaw(Task):
         count("seed", self.seed, least=0)
         if self.m is not None:
             count("m", self.m, least=2)
+        if self.group is not None:
+            texts("group", self.group)
         if self.ranks_per_node is not None:
             count("ranks_per_node", self.ranks_per_node)
         for i, n in enumerate(self.sizes):
@@ -132,8 +136,8 @@ class FitLaw(Task):
         maxima, iterations = len(clusters), int(clusters.max()) + 1
         if maxima < LEAST_MAXIMA or iterations < LEAST_CLUSTERS:
             raise InputError(
-                f"summary must have at least {LEAST_MAXIMA} maxima of m = {sample.m} ranks in {LEAST_CLUSTERS} "
-                f"iterations for a fit; {origin} has {maxima} in {iterations}"
+                f"blocks must give at least {LEAST_MAXIMA} maxima of m = {sample.m} ranks, of {LEAST_CLUSTERS} "
+                f"iterations; those of {origin} give {maxima} of {iterations}"
             )
         z = checked_family(sample.z(), "gumbel")
         run = _run(sample, iterations)
@@ -149,8 +153,12 @@ class FitLaw(Task):
             origin=origin, sample=sample, laws=laws, no_gev=no_gev, distance=distance,
             ratio=gumbel_or_gev(z) if "gev" in laws else None, stability=self._stability(sample, clusters),
             family=family, proposal=propose(sample, laws[family].fit, self.parent, self.ranks_per_node),
-            sizes=self.sizes, level=self.level, run=run,
+            sizes=self.sizes, level=self.level, run=run, doubled=_doubled(sample),
         )  # fmt: skip
+
+    @property
+    def _strided(self) -> bool:
+        return self.split == "strided" if self.split is not None else self.parent != "zero_sum"
 
     @property
     def _centring(self) -> Centring:
@@ -160,8 +168,13 @@ class FitLaw(Task):
         """The blocks that are fitted."""
         found = sample_of(
             summary, measure=self.measure, group=self.group, block=self.block, per_iteration=self.blocks_per_iteration,
-            m=self.m, strided=self.split == "strided", by_instance=self.centring == "instance", relative=self.relative,
+            m=self.m, strided=self._strided, by_instance=self.centring == "instance", relative=self.relative,
         )  # fmt: skip
+        per_node = self.ranks_per_node
+        if per_node is not None and (per_node < 2 or found.n % per_node or per_node == found.n):
+            raise InputError(
+                f"ranks_per_node must be at least 2 and make several whole nodes of {found.n} ranks; got {per_node}"
+            )
         small = [n for n in self.sizes if n < found.m]
         if small:
             raise InputError(f"sizes must be at least m = {found.m}, the ranks of one maximum; got {small[0]}")
@@ -182,15 +195,21 @@ class FitLaw(Task):
 
     def _stability(self, sample: Sample, clusters: NDArray[np.int64]) -> Stability | None:
         """From maxima of m ranks to those of 2m; where no more than m were measured, from m/2 to m."""
-        rows = sample.rows
-        if sample.n // sample.m % 2 == 0:
-            rows, clusters = rows.reshape(-1, 2 * sample.m), clusters[::2]
-        elif sample.m < 4 or sample.m % 2:
+        few, many = _doubled(sample)
+        if few < 2 or 2 * few != many:
             return None
+        rows = sample.rows
+        if many > sample.m:
+            rows, clusters = rows.reshape(-1, many), clusters[::2]
         try:
-            return max_stability(rows, clusters, "gumbel", self._centring, self.replicates, self.seed, self.level)
+            return max_stability(rows, clusters, "gumbel", self._centring, self.replicates, self.seed, 1 - LEVEL)
         except InputError:  # ranks of half a block that never differ
             return None
+
+
+def _doubled(sample: Sample) -> tuple[int, int]:
+    """Ranks of the maxima whose locations are compared: m and 2m, or m/2 and m where no more were measured."""
+    return (sample.m, 2 * sample.m) if sample.n // sample.m % 2 == 0 else (sample.m // 2, sample.m)
 
 
 def _tell(progress: Progress | None, done: int) -> None:

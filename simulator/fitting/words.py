@@ -10,6 +10,7 @@ from typing import Any
 from simulator.fit.components import LEVEL
 from simulator.fitting.fitted import Fitted
 from simulator.report import duration, grid, percent
+from simulator.task import FOLDER
 
 WIDTH = 100
 
@@ -21,7 +22,7 @@ def text_of(found: Fitted, law_name: str) -> str:
         f"{len(sample.kinds)} kinds of compute block" if len(sample.kinds) > 1 else f"blocks {sample.kinds[0].name!r}"
     )
     low, high = found.laws["gumbel"].interval("b", level=found.level)
-    said = [
+    head = [
         f"{found.proposal.law.name} law from {found.origin}",
         f"{kinds} on {sample.n} ranks: {sample.instances:,} of {duration(sample.mean)} ± {percent(sample.cv, 2)} "
         f"between ranks ({percent(low, 2)} to {percent(high, 2)})",
@@ -29,13 +30,21 @@ def text_of(found: Fitted, law_name: str) -> str:
         "iterations",
     ]
     parts = [
-        "\n".join(said), "\n".join(grid(list(_laws(found)))), "\n".join(grid(list(_tests(found)))),
+        "\n".join(head), "\n".join(grid(list(_laws(found)))), "\n".join(grid(list(_tests(found)))),
         "\n".join(grid(list(_taxes(found)))), "\n".join(_notes(found)),
-        "The law is ready; with FOLDER as below:\n"
-        f"  python -m simulator --config-dir FOLDER compute={law_name} n={sample.n}",
     ]  # fmt: skip
     whole = "\n\n".join(part for part in parts if part)
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in whole)
+    said = "".join(c if c.isprintable() or c == "\n" else "?" for c in whole)
+    return f"{said}\n\n{_use(sample.n, law_name)}"
+
+
+def _use(n: int, law_name: str) -> str:
+    """How to simulate with the law; its collective is not part of it."""
+    return (
+        "The law is ready. One block and one collective an iteration; workload.bytes, topology and machine are yours:\n"
+        f"  python -m simulator --config-dir {FOLDER} compute={law_name} n={n} \\\n"
+        "      workload.layers=1 workload.forward=1 workload.backward=0"
+    )
 
 
 def _laws(found: Fitted) -> Iterator[Sequence[str]]:
@@ -57,7 +66,7 @@ def _laws(found: Fitted) -> Iterator[Sequence[str]]:
 
 def _tests(found: Fitted) -> Iterator[Sequence[str]]:
     parts, nodes = found.parts, found.proposal.parts
-    yield "is it so?", "measured", "p", ""
+    yield f"is it so? (NO: p < {LEVEL:g})", "measured", "p", ""
     for family, distance in found.distance.items():
         yield (
             f"maxima follow the {family} law (Anderson-Darling)",
@@ -67,9 +76,9 @@ def _tests(found: Fitted) -> Iterator[Sequence[str]]:
     if found.ratio is not None:
         yield "the shape is 0 (likelihood ratio)", f"{found.ratio.statistic:.2f}", *_chance(found.ratio.p_value)
     if found.stability is not None:
-        stable = found.stability
+        stable, (few, many) = found.stability, found.doubled
         yield (
-            f"twice the ranks lie where it says, {stable.expected:.3f} higher", f"{stable.measured:.3f}", "",
+            f"maxima of {many} ranks are {stable.expected:.3f} above those of {few}", f"{stable.measured:.3f}", "",
             "yes" if stable.holds else "NO",
         )  # fmt: skip
     yield "ranks are alike: variance that stays with them", percent(parts.rank_share), *_chance(parts.p_rank)
@@ -94,18 +103,18 @@ def _chance(p: float) -> tuple[str, str]:
 
 
 def _taxes(found: Fitted) -> Iterator[Sequence[str]]:
-    yield "tax of the mean rank", *(
-        cell for family in found.laws for cell in (f"tau, {family}", "", "for ±10 %")
-    ), "the law's own"  # fmt: skip
+    families = [cell for family in found.laws for cell in (f"tau, {family}", f"{found.level * 100:g} %")]
+    yield "tax of the mean rank", "measured", *families, "of the law"
     for row in found.taxes.to_dict("records"):
-        cells: list[str] = []
-        for family in found.laws:
-            needed = row[f"maxima_needed_{family}"]
-            cells += [
-                _time(row[f"tau_{family}"]), f"{_time(row[f'tau_{family}_low'])} to {_time(row[f'tau_{family}_high'])}",
-                f"{needed:,.0f}" if isfinite(needed) else "-",
-            ]  # fmt: skip
-        yield f"n = {row['n']:,}", *cells, _time(row["tau_law"])
+        cells = [
+            cell
+            for family in found.laws
+            for cell in (
+                _time(row[f"tau_{family}"]),
+                f"{_time(row[f'tau_{family}_low'])} to {_time(row[f'tau_{family}_high'])}",
+            )
+        ]
+        yield f"n = {row['n']:,}", _time(row["measured"]), *cells, _time(row["tau_law"])
 
 
 def _time(seconds: Any) -> str:

@@ -16,7 +16,7 @@ UNITS = {
 FIXED = {"m": "ranks of one maximum", "parent": "how block maxima become times of single ranks"}
 MEANING = {
     "common": "share that all ranks of a block have in common", "node": "share that the ranks of a node have in common",
-    "rank": "share that a rank keeps through the run", "offsets": "of each rank, in standard deviations",
+    "rank": "share that a rank keeps through the run", "offsets": "of each rank, in standard deviations of all times",
     "ranks_per_node": "consecutive", "spreads": "of each rank's own noise, relative",
     "memory": "correlation of that noise from one block to the next",
 }  # fmt: skip

@@ -84,6 +84,8 @@ def draw_curves(panel: Panel, ax: Axes) -> Axes:
             places, labelled = _log_ticks(table["x"])
             ax.set_xticks(places, [f"{tick:,g}" if tick in labelled else "" for tick in places])
         ax.minorticks_off()
+    elif panel.ticks:
+        ax.set_xticks(list(panel.ticks), list(panel.ticks.values()))
     if panel.log_y:
         ax.set_yscale("log")
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}" if value < 1e6 else f"{value:g}")

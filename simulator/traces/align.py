@@ -45,6 +45,7 @@ class Group:
         places: place of each kernel among all of the group's kernels on its rank; empty without start times.
         label: what each collective is called: its step, or its place on the first rank.
         kernels: of each rank all of the group's kernels, matched or not; empty where there are no start times.
+        leading: operations that come before the compute of their step, which then cannot be what they wait for.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Group:
     places: Places
     label: NDArray[np.int64]
     kernels: Mapping[int, pd.DataFrame] = field(default_factory=dict)
+    leading: frozenset[str] = frozenset()
 
     @property
     def timed(self) -> bool:

@@ -68,7 +68,9 @@ def findings_of(
     import pandas as pd
 
     tax = measure.tax_table(groups)
-    apart = measure.spreads(tax, blocks)
+    leading = {(group.name, operation) for group in groups for operation in group.leading}
+    after = [key not in leading for key in zip(tax["group"], tax["operation"], strict=True)]
+    apart = measure.spreads(tax[after], blocks)
     return Findings(
         summary=measure.summary_table(groups, tax),
         tax=tax,

@@ -160,7 +160,7 @@ def spreads(tax: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
     if aligned.empty or tax.empty:
         return pd.DataFrame(columns=["group", "operation", "collective", "tax_fastest", "busy", "idle"])
     # Blocks of one step (forward, backward) add up on each rank before ranks are compared.
-    parts = aligned.assign(idle=aligned["gap"] - aligned["busy"])
+    parts = aligned.assign(idle=(aligned["gap"] - aligned["busy"]).astype(float).round(12))  # of whole nanoseconds
     sums = parts.groupby(["group", "collective", "rank"])[["busy", "idle"]].sum(min_count=1)
     apart = sums.groupby(level=[0, 1]).agg(_range).reset_index()
     return tax[["group", "operation", "collective", "tax_fastest"]].merge(apart, on=["group", "collective"])

@@ -75,6 +75,7 @@ class Collectives(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         bytes: the most frequent size; None where the trace does not say.
         label: what each kept collective is called; blocks name the one that follows them.
         duration: of its kernels, ns, a row for each kept collective and a column for each rank.
+        leading: whether it comes before the compute of its step, which then is not what its ranks wait for.
         stragglers: how often each rank was last; ranks that never were are left out.
         moments: ``tax_fastest``, ``tax_median``, ``tax_mean`` and ``shortest``, the shortest kernel of each.
     """
@@ -88,6 +89,7 @@ class Collectives(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     bytes: int | None
     label: list[int]
     duration: Times
+    leading: bool
     stragglers: dict[str, int]
     moments: dict[str, Moments]
 
@@ -197,6 +199,7 @@ def _collectives(findings: Findings, known: dict[str, str]) -> Any:
                 bytes=int(sizes.mode().iloc[0]) if len(sizes) else None,
                 label=group.label[own][:MOST_KEPT].tolist(),
                 duration=group.duration[own][:MOST_KEPT].tolist(),
+                leading=verdict.operation in group.leading,
                 stragglers={str(rank): int(times) for rank, times in counts.items()},
                 moments={name: _moments(values.to_numpy(float)) for name, values in measured.items() if len(values)},
             )

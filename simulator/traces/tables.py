@@ -8,7 +8,7 @@ be matched; where there are start times, ends are checked as in traces.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,10 +91,25 @@ def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.
     ]  # fmt: skip
     if not groups:
         raise InputError(f"table {path.name} has no row of {', '.join(columns.collectives or {})}")
+    if columns.start is not None:
+        groups = [replace(group, leading=_leading(table[table["group"] == group.name], columns)) for group in groups]
     blocks = [
         _blocks(own, columns, path) for _, own in table[table["what"].isin(columns.computes or {})].groupby("group")
     ]
     return groups, pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame(columns=list(COLUMNS))
+
+
+def _leading(rows: pd.DataFrame, columns: Columns) -> frozenset[str]:
+    """Collectives that begin before the compute of their step, in most steps and on most ranks."""
+    import pandas as pd
+
+    first = rows.groupby(["what", "step", "rank"])["start"].min()
+    computes = [first[what] for what in columns.computes or {} if what in first.index]
+    if not computes:
+        return frozenset()
+    earliest = pd.concat(computes, axis=1).min(axis=1)
+    found = [what for what in columns.collectives or {} if what in first.index]
+    return frozenset(what for what in found if (earliest - first[what]).dropna().gt(0).mean() > 0.5)
 
 
 def _load(path: Path, columns: Columns) -> pd.DataFrame:

@@ -53,10 +53,10 @@ class Comparison:
         """One row per law and statistic, columns as in ``COLUMNS``: the interval holds ``level`` of simulated runs."""
         import pandas as pd
 
-        measured = measured_run(self.job).statistics(self.job.transfer, self.job.straggler)
+        measured = measured_run(self.job).statistics(self.job.transfer)
         rows = []
         for law, runs in self.runs.items():
-            found = [run.statistics(self.job.transfer, self.job.straggler) for run in runs]
+            found = [run.statistics(self.job.transfer) for run in runs]
             for name in STATISTICS:
                 values = np.array([statistics[name] for statistics in found])
                 rows.append(self._row(law, name, measured[name], float(values.mean()), *self._interval(values)))
@@ -106,7 +106,7 @@ class Comparison:
         if not job.explained >= EXPLAINS or not tax / 2 <= apart <= 2 * tax:
             yield (
                 f"compute does not explain the wait: ranks are {duration(apart)} apart in it and wait {duration(tax)}, "
-                f"with correlation {job.explained:.2f}"
+                f"with correlation {job.explained:.2f} over ranks and steps"
             )
         if job.transfer_cv > STEADY:
             varies = percent(job.transfer_cv)

@@ -68,15 +68,12 @@ class Job:
         return float(shortest.std() / shortest.mean()) if shortest.mean() > 0 else 0.0
 
     @property
-    def straggler(self) -> int:
-        """Place of the rank that is last most often."""
-        return int(np.bincount(self.duration.argmin(axis=1), minlength=len(self.ranks)).argmax())
-
-    @property
     def explained(self) -> float:
-        """Correlation over steps of how far ranks lie apart in compute and in the collective; NaN where one stays."""
-        apart, tax = np.ptp(self.compute, axis=1), np.ptp(self.duration, axis=1)
-        return float(np.corrcoef(apart, tax)[0, 1]) if len(apart) > 2 and apart.std() > 0 and tax.std() > 0 else nan
+        """Correlation over steps and ranks of how long a rank waits and how much less it computes than the others; NaN
+        where one never differs."""
+        waits = (self.waits - self.waits.mean(axis=1, keepdims=True)).ravel()
+        less = (self.compute.mean(axis=1, keepdims=True) - self.compute).ravel()
+        return float(np.corrcoef(waits, less)[0, 1]) if waits.std() > 0 and less.std() > 0 else nan
 
     def program(self, n: int, law: Law) -> Program:
         """One step, on as many ranks as were measured: the workload of the simulation.
@@ -119,13 +116,11 @@ def jobs_of(summary: Summary, *, measure: str, group: str | None, operation: str
         raise InputError("measure must be busy for a table of operations, which does not say what was between them")
     found = []
     for own in summary.collectives:
-        if group in (None, own.group) and operation in (None, own.operation):
+        if group in (None, own.group) and operation in (None, own.operation) and not own.leading:
             blocks = [block for block in summary.blocks if block.group == own.group and block.ranks == own.ranks]
             found += list(_job(own, blocks, measure))
     if not found:
-        raise InputError(
-            "summary must have collectives with a compute block before them on the same ranks; it has none"
-        )
+        raise InputError("collectives must have a compute block before them on the same ranks; none has")
     return found
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LAWS = ("fitted", "independent", "resampled")  # in the order of their colours
 MOST_POINTS = 400  # of a distribution function
 MOST_RANKS = 32
+MOST_TICKS = 12
 
 
 def pictures(found: Sequence[Comparison]) -> list[Picture]:
@@ -45,8 +46,7 @@ def _prediction(found: Sequence[Comparison]) -> Picture:
     for law in laws:
         own = rows[rows["law"] == law]
         half = (own["high"] - own["low"]) / 2 / size
-        beside = 1 + 0.012 * (LAWS.index(law) - 1)  # so that bars do not hide each other
-        curves.append(_curve(law, "points", beside * own["measured"] / size, own["simulated"] / size, half))
+        curves.append(_curve(law, "points", own["measured"] / size, own["simulated"] / size, half))
     ends = np.array([0.0, 1.1 * float(max(rows["measured"].max(), rows["simulated"].max())) / size])
     curves.append(_curve("equal", "dashed", ends, ends))
     best = rows[rows["law"] == laws[0]]
@@ -55,7 +55,7 @@ def _prediction(found: Sequence[Comparison]) -> Picture:
     return Picture(
         name="prediction",
         title=f"The simulated tax is off by {said}",
-        subtitle=f"each point a group and operation; {laws[0]} law; bars hold {found[0].level * 100:g} % of runs",
+        subtitle=f"{laws[0]} law, of each group and operation; bars hold {found[0].level * 100:g} % of runs",
         panels=[Panel(table=pd.concat(curves), x=f"measured tax of the mean rank, {symbol}", y=f"simulated, {symbol}")],
     )
 
@@ -72,6 +72,7 @@ def _validation(comparison: Comparison, others: int) -> Picture:
     row = table.loc[(comparison.main, "tax_fastest_mean")]
     last = [_last(law, np.concatenate([run.last for run in comparison.runs[law]]), job.ranks) for law in laws]
     last.append(_last("measured", real.last, job.ranks))
+    ticks = {float(i): str(rank) for i, rank in enumerate(job.ranks) if i % (1 + len(job.ranks) // MOST_TICKS) == 0}
     more = f"; {others} more in the table" if others else ""
     return Picture(
         name="validation",
@@ -80,20 +81,25 @@ def _validation(comparison: Comparison, others: int) -> Picture:
         subtitle=f"{job.steps:,} steps of {len(job.ranks)} ranks; {comparison.main} law in the title{more}",
         panels=[
             Panel(table=pd.concat(taxes), x=f"tax of the fastest rank, {symbol}", y="share of collectives, %"),
-            Panel(table=pd.concat(last), x="rank", y="last to arrive, % of collectives"),
+            Panel(table=pd.concat(last), x="rank", y="last to arrive, % of collectives", ticks=ticks),
         ],
         columns=2,
     )
 
 
 def _cdf(series: str, style: str, values: Array) -> pd.DataFrame:
-    """An empirical distribution function, up to its 99.5 % quantile, so that a rare time does not squeeze the rest."""
-    shares = np.linspace(0, 0.995 if len(values) > MOST_POINTS else 1.0, min(len(values), MOST_POINTS) + 1)
+    """An empirical distribution function, in steps where there are few values; of many up to the 99.5 % quantile, so
+    that a rare time does not squeeze the rest."""
+    if len(values) <= MOST_POINTS:
+        heights = 100 * np.arange(len(values) + 1) / len(values)
+        return _curve(series, style, np.repeat(np.sort(values), 2), np.repeat(heights, 2)[1:-1])
+    shares = np.linspace(0, 0.995, MOST_POINTS)
     return _curve(series, style, np.quantile(values, shares), 100 * shares)
 
 
 def _last(series: str, last: Array, ranks: Sequence[int]) -> pd.DataFrame:
+    """How often each rank is last, by its place among ``ranks``."""
     shares = 100 * np.bincount(last.astype(np.intp), minlength=len(ranks)) / len(last)
     chosen = np.sort(np.argsort(-shares, kind="stable")[:MOST_RANKS])
     shift = ("measured", *LAWS).index(series) * 0.12 - 0.18  # so that points do not hide each other
-    return _curve(series, "points", np.array(ranks)[chosen] + shift, shares[chosen])
+    return _curve(series, "points", np.asarray(chosen + shift, dtype=np.float64), shares[chosen])

@@ -16,7 +16,7 @@ from simulator.validation.job import Job
 
 STATISTICS = {
     "tax_fastest_mean": "s", "tax_fastest_p50": "s", "tax_fastest_p99": "s", "tax_median_mean": "s",
-    "tax_mean_mean": "s", "tax_share": "", "iteration_time": "s", "straggler_rate": "", "repeat_rate": "",
+    "tax_mean_mean": "s", "tax_share": "", "iteration_time": "s", "repeat_rate": "",
 }  # fmt: skip
 
 
@@ -36,12 +36,11 @@ class Run:
     elapsed: Array
     last: Array
 
-    def statistics(self, transfer: float, straggler: int) -> dict[str, float]:
+    def statistics(self, transfer: float) -> dict[str, float]:
         """What is compared, named as in ``STATISTICS``.
 
         Args:
             transfer: time of the collective itself, seconds.
-            straggler: place of the rank that is last most often in the measured run.
         """
         counts = np.bincount(self.last.astype(np.intp))
         waited = self.mean.sum()
@@ -53,7 +52,6 @@ class Run:
             "tax_mean_mean": float(self.mean.mean()),
             "tax_share": float(waited / (waited + transfer * len(self.mean))) if waited + transfer > 0 else 0.0,
             "iteration_time": float(self.elapsed.mean()),
-            "straggler_rate": float((self.last == straggler).mean()),
             "repeat_rate": float(counts.max() / len(self.last)),
         }
 

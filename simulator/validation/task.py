@@ -53,6 +53,9 @@ class Validate(Task):
 
     def __post_init__(self) -> None:
         instance("fit", self.fit, FitLaw)
+        for name in ("traces", "summary", "group", "measure"):
+            if getattr(self.fit, name) != getattr(FitLaw, name):
+                raise InputError(f"fit.{name} must be left out; {name} is the key of a validation")
         one_of("measure", self.measure, ["busy", "gap"])
         count("runs", self.runs, least=20, most=100_000)
         count("seed", self.seed, least=0)
@@ -69,7 +72,8 @@ class Validate(Task):
         found = self.compare(summary, origin, progress)
         write_csv(pd.concat([comparison.table() for comparison in found], ignore_index=True), folder / "validation.csv")
         write_pictures(pictures(found), folder)
-        return Outcome(f"{self.name}: {text_of(found, origin, self.measure)}")
+        leading = [f"{own.group}, {own.operation}" for own in summary.collectives if own.leading]
+        return Outcome(f"{self.name}: {text_of(found, origin, self.measure, leading)}")
 
     def compare(self, summary: Summary, origin: str, progress: Progress | None = None) -> list[Comparison]:
         """Simulate every job of a summary.
@@ -78,8 +82,7 @@ class Validate(Task):
             InputError: where there is none.
         """
         jobs = jobs_of(summary, measure=self.measure, group=self.group, operation=self.operation)
-        laws = [self._laws(summary, job, origin) for job in jobs]
-        done, total = 0, sum(len(own) for own, *_ in laws) * self.runs
+        done, total = 0, len(jobs) * (1 + 3 * self.runs)  # a fit and up to three laws each
 
         def step() -> None:
             nonlocal done
@@ -87,6 +90,11 @@ class Validate(Task):
             if progress is not None:
                 progress(done, total)
 
+        laws = []
+        for job in jobs:
+            laws.append(self._laws(summary, job, origin))
+            step()
+        total = len(jobs) + sum(len(own) for own, *_ in laws) * self.runs
         return [
             self._comparison(job, own, fitted, why, step) for job, (own, fitted, why) in zip(jobs, laws, strict=True)
         ]

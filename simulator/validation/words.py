@@ -14,25 +14,47 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WIDTH = 100
+MOST_DETAILED = 4  # jobs
 NAMES = {
     "tax_fastest_mean": "tax of the fastest rank", "tax_fastest_p50": "  its median", "tax_fastest_p99": "  its p99",
     "tax_median_mean": "tax of the median rank", "tax_mean_mean": "tax of the mean rank",
     "tax_share": "share of the collective's time", "iteration_time": "time of a step",
-    "straggler_rate": "the straggler is last in", "repeat_rate": "the most frequent straggler in",
+    "repeat_rate": "most frequent straggler is last in",
 }  # fmt: skip
 
 
-def text_of(found: Sequence[Comparison], origin: str, measure: str) -> str:
-    """What is printed."""
+def text_of(found: Sequence[Comparison], origin: str, measure: str, leading: Sequence[str] = ()) -> str:
+    """What is printed; of many jobs those that wait most in detail.
+
+    ``leading`` are the collectives that no compute comes before.
+    """
     whole = "GPU work" if measure == "busy" else "all time between collectives"
     level = f"{found[0].level * 100:g} %"
     parts = [
         f"{origin} against simulation; compute is {whole}\n"
         f"intervals hold {level} of simulated runs; ! marks those that do not hold what was measured",
-        *("\n".join(_job(comparison)) for comparison in found),
     ]
+    most = sorted(found, key=lambda comparison: -comparison.job.waits.mean())[:MOST_DETAILED]
+    if len(found) > 1:
+        parts.append("\n".join(grid(list(_all(found)))))
+    parts += ["\n".join(_job(comparison)) for comparison in found if comparison in most]
+    if len(found) > MOST_DETAILED:
+        parts.append(f"The other {len(found) - MOST_DETAILED} are in validation.csv.")
+    if leading:
+        parts.append(
+            "\n".join(wrap(f"Left out, since they come before the compute of their step: {', '.join(leading)}.", WIDTH))
+        )
     text = "\n\n".join(parts)
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def _all(found: Sequence[Comparison]) -> Iterator[Sequence[str]]:
+    """The tax of the mean rank of every job."""
+    yield "tax of the mean rank", "measured", "simulated", ""
+    for comparison in found:
+        rows = comparison.table()
+        row = rows[(rows["law"] == comparison.main) & (rows["statistic"] == "tax_mean_mean")].iloc[0]
+        yield comparison.job.name, duration(row["measured"]), *_interval("tax_mean_mean", row)
 
 
 def _job(comparison: Comparison) -> Iterator[str]:
