@@ -2,7 +2,10 @@
 
 import sys
 
-from simulator.app import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        from simulator.app import main
+
+        sys.exit(main())
+    except KeyboardInterrupt:  # before the command could attend to it
+        sys.exit(130)

@@ -74,6 +74,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
             with whole_files(folder) as partial:
                 yield partial
             return
+        tidy(folder.parent)
         partial = folder.parent / partial_name(folder.name)
         partial.mkdir()
         try:

@@ -100,7 +100,8 @@ def _finished(home: Path) -> dict[str, Any]:
         row = pd.read_csv(summary).iloc[0].to_dict() if summary.is_file() else {"status": "ok"}
     except (OSError, ValueError, IndexError) as error:
         raise InputError(f"folders holds {home}, whose files cannot be read: {error}") from error
-    given = {name: value for name, value in _parameters(manifest.get("overrides", [])).items() if name not in GLOSSARY}
+    reported = GLOSSARY if len(row) > 1 else row  # by the point's own summary
+    given = {name: value for name, value in _parameters(manifest.get("overrides", [])).items() if name not in reported}
     return {**given, **row, "error": None}
 
 

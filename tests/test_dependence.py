@@ -171,6 +171,7 @@ def test_a_longer_block_has_the_same_dependence() -> None:
     ({"offsets": [0.0, 99.0]}, "offsets must be from -8 to 8"),
     ({"offsets": "high"}, "offsets must be a list of numbers; got 'high'"),
     ({"spreads": [1.0, 0.0]}, "spreads must be above 0"),
+    ({"spreads": [1e200, 1.0]}, "spreads must be above 0, and the largest at most 1000 times the smallest"),
     ({"ranks_per_node": 0}, "ranks_per_node must be a whole number, at least 1; got 0"),
     ({"law": EmpiricalBlocks(steps=np.ones((2, 4)))}, "law must be one of independent ranks"),
     ({"law": 3, "rank": 0.1}, "law must be one of independent ranks"),
@@ -193,6 +194,18 @@ def test_one_program_has_one_dependence() -> None:
     program = Program(mesh={"tp": 2}, operations=[Compute(name=str(i), law=law) for i, law in enumerate(laws)])
     with pytest.raises(InputError, match=r"^compute: all laws of a program must have one dependence"):
         Effects(program, 0, 1)
+
+
+def test_spreads_are_relative_whatever_their_size() -> None:
+    one, other = (dependent(law=NORMAL, spreads=[size, 2 * size]) for size in (1.0, 1e-200))
+    assert one == other
+
+
+@pytest.mark.parametrize("ranks_per_node", [8, 9, 2**62])
+def test_a_node_may_have_more_ranks_than_there_are(ranks_per_node: int) -> None:
+    law = dependent(law=NORMAL, node=0.75, ranks_per_node=ranks_per_node)
+    assert law.wait(8) == pytest.approx(NORMAL.wait(8) / 2, rel=1e-5)
+    assert law.sample(np.random.default_rng(0), (3, 8)).shape == (3, 8)
 
 
 def test_a_law_without_spread_stays_one() -> None:

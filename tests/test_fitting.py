@@ -217,6 +217,30 @@ def test_components_are_unbiased_and_their_tests_keep_their_level(parts: dict[st
     assert np.mean([own.memory for own in found]) == pytest.approx(parts.get("memory", 0.0), abs=0.02)
 
 
+@pytest.mark.slow
+def test_what_a_node_shares_does_not_hide_memory() -> None:
+    law = dependent(law=Normal(mean=1.0, cv=0.1), node=0.4, memory=0.8, ranks_per_node=4)
+    found = [components(law.sample(np.random.default_rng(i), (200, 8)), 4) for i in range(150)]
+    assert np.mean([own.memory for own in found]) == pytest.approx(0.8, abs=0.02)
+    assert np.mean([own.p_rank < 0.01 for own in found]) < 0.05
+
+
+@pytest.mark.slow
+def test_memory_of_either_sign_is_not_taken_for_a_common_part() -> None:
+    for memory in (-0.7, 0.7):
+        law = dependent(law=Normal(mean=1.0, cv=0.1), memory=memory)
+        found = [components(law.sample(np.random.default_rng(i), (100, 4))) for i in range(300)]
+        assert np.mean([own.p_common < 0.01 for own in found]) < 0.04
+
+
+def test_ranks_that_cancel_are_told() -> None:
+    law = paper_law(parent="zero_sum")
+    said = " ".join(fitted(drawn(law, 100)).warnings())
+    assert "cancel more than independent ranks' would: parent=zero_sum takes them so" in said
+    assert fitted(drawn(law, 100), parent="zero_sum").sample.strided is False
+    assert "cancel" not in " ".join(fitted(drawn(law, 100), parent="zero_sum").warnings())
+
+
 def test_memory_makes_fewer_independent_blocks() -> None:
     assert effective(300, 0.5) == pytest.approx(100)
     assert effective(4, 0.9) == 2
@@ -342,12 +366,28 @@ def test_everything_is_left_in_the_folder(tmp_path: Path) -> None:
     (np.random.default_rng(0).random((40, 4)), {"group": "x"}, "group must be one of group 0; got 'x'"),
     (np.random.default_rng(0).random((40, 4)), {"block": "comput"}, "block must be one of compute; got 'comput' (did"),
     (np.zeros((40, 4)), {}, "measure busy leaves no block"),
+    (np.random.default_rng(0).random((40, 4)), {"blocks_per_iteration": 41}, "blocks_per_iteration must be at most"),
+    (np.random.default_rng(0).random((40, 4)), {"ranks_per_node": 3}, "ranks_per_node must be at least 2 and"),
+    (np.random.default_rng(0).random((40, 4)), {"level": 0.4}, "level must be a finite number, at least 0.5, below 1"),
+    (np.random.default_rng(0).random((40, 4)), {"level": 0.999}, "replicates must be at least 2000 for level 0.999"),
+    (np.random.default_rng(0).random((40, 4)), {"sizes": [2**25]}, "sizes[0] must be a whole number"),
+    (np.random.default_rng(0).random((40, 4)), {"law_name": "a" * 101}, "law_name must be up to 100 letters"),
     (np.array([[1.0, 1.0, 1.0, 2.0]] * 40), {"family": "gev"}, "z must have"),
 ])  # fmt: skip
 def test_what_cannot_be_fitted_is_one_sentence(times: Any, settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as error:
         fitted(summary_of(times), **settings)
     assert str(error.value).startswith(sentence)
+
+
+@pytest.mark.parametrize("sizes", [[], [8, 8], [4]])
+def test_any_sizes_make_a_picture_and_a_table(sizes: list[int], tmp_path: Path) -> None:
+    from simulator.traces.summary import write_summary
+
+    write_summary(drawn(paper_law(), 60, 4), tmp_path / "s.json")
+    out = tmp_path / "out"
+    out.mkdir()
+    assert "n = 4 " in replace(task(sizes=sizes), summary=str(tmp_path / "s.json")).execute(out).text
 
 
 def test_ties_refuse_a_gev_and_keep_a_gumbel() -> None:

@@ -108,6 +108,9 @@ def test_the_report_leaves_one(tmp_path: Path) -> None:
     (lambda d: d["blocks"][0]["gap"].pop(), "must have a row for each instance and in it a number for each rank"),
     (lambda d: d["collectives"][0]["duration"].pop(), "must have a row for each instance"),
     (lambda d: d["blocks"][0].update(ranks=[0, 0, 4, 6]), "must have a row for each instance"),
+    (lambda d: d["collectives"][0]["label"].__setitem__(1, 0), "must label each collective differently"),
+    (lambda d: d["collectives"][0]["label"].__setitem__(0, 2**63), "must be a trace_summary.json of a trace report"),
+    (lambda d: d["blocks"][0].update(ranks=[], busy=[[]] * 7, gap=[[]] * 7), "must have a row for each instance"),
     (lambda d: d["blocks"][0]["busy"][0].__setitem__(0, -1), "must be a trace_summary.json of a trace report"),
     (lambda d: d["blocks"][0]["busy"][0].__setitem__(0, 1.5), "must be a trace_summary.json of a trace report"),
 ])  # fmt: skip
@@ -127,6 +130,36 @@ def test_what_is_no_summary_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "s.json").write_bytes(content)
     with pytest.raises(InputError, match=r"^summary s.json must be a trace_summary.json of a trace report: "):
         read_summary(tmp_path / "s.json")
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(InputError, match=r"^summary .* must be a file"):
+            read_summary(path)
+
+
+def test_names_can_do_nothing_in_text_and_pictures(dlrm, tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    write_summary(dlrm, path)
+    content = json.loads(path.read_text())
+    name = "a\nb\x1b[31m\u202e\x00" + "x" * 5000
+    for part in (*content["blocks"], *content["collectives"]):
+        part["group"] = name
+    path.write_text(json.dumps(content))
+    for part in (*read_summary(path).blocks, *read_summary(path).collectives):
+        assert part.group.isprintable()
+        assert len(part.group) <= 60
+
+
+def test_a_group_named_by_a_digit_changes_no_other_digit(tmp_path: Path) -> None:
+    about = {"Process Group Name": "0", "Group size": 2}
+    names = [kernel("ncclKernel_AllReduce", 1000 * k, 50, **about) for k in range(101)]
+    job(tmp_path, {0: names, 1: names[:100]})
+    (own,) = summarise(analyse(tmp_path)).collectives
+    assert own.reason.startswith("100 of 101 matched")
 
 
 def test_a_summary_that_is_not_there() -> None:

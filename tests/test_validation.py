@@ -166,6 +166,32 @@ def test_a_step_of_several_blocks_is_simulated_block_by_block() -> None:
     assert rows["agrees"]["tax_mean_mean"]
 
 
+def test_a_job_that_is_simulated_exactly_agrees() -> None:
+    (found,) = compare(summary_of([[1e-3, 2e-3, 4e-3, 3e-3]] * 30))
+    assert found.table()["agrees"].all()
+    assert "correlation" not in " ".join(found.findings())
+
+
+@pytest.mark.parametrize("times", [np.ones((2, 4)), np.ones((40, 1))], ids=["2 steps", "1 rank"])
+def test_too_little_to_compare_with_is_refused(times: Any) -> None:
+    with pytest.raises(InputError, match=r"^collectives must have a compute block before them on the same ranks"):
+        compare(summary_of(times))
+
+
+@pytest.mark.parametrize(("fit", "sentence"), [
+    ({"block": "nope"}, "fit.block must be one of compute; got 'nope'"),
+    ({"m": 3}, "fit.m must be at least 2 and divide the 4 ranks of a block; got 3"),
+    ({"group": "group 0"}, "fit.group must be left out; group is the key of a validation"),
+    ({"level": 0.5}, "fit.level must be left out"),
+    ({"sizes": [8]}, "fit.sizes must be left out"),
+    ({"summary": "x"}, "fit.summary must be left out"),
+])  # fmt: skip
+def test_keys_of_the_fit_are_checked(fit: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        compare(summary_of(NORMAL.sample(np.random.default_rng(0), (40, 4))), fit)
+    assert str(error.value).startswith(sentence)
+
+
 def test_steps_with_other_numbers_of_blocks_are_told() -> None:
     summary = summary_of(NORMAL.sample(np.random.default_rng(0), (30, 4)))
     summary.blocks[0].collective[1] = 1
@@ -187,12 +213,12 @@ def test_everything_is_left_in_the_folder(tmp_path: Path) -> None:
     out.mkdir()
     steps: list[tuple[int, int]] = []
     law = FitLaw(name="fit", report=TraceReport(name="report", traces=[]), replicates=100)
-    task = Validate(name="validate", fit=law, summary=str(tmp_path / "s.json"), runs=20)
+    task = Validate(name="validate", fit=law, summary=str(tmp_path / "s.json"), runs=40)
     outcome = task.execute(out, lambda *step: steps.append(step))
     assert {path.name for path in out.iterdir()} == {
         "validation.csv", "validation.png", "validation.svg", "prediction.png", "prediction.svg"
     }  # fmt: skip
-    assert steps[-1] == (41, 41)
+    assert steps[-1] == (81, 81)
     assert "s.json against simulation; compute is GPU work" in outcome.text
     assert max(map(len, outcome.text.splitlines())) <= 120
 

@@ -130,19 +130,25 @@ def components(y: ArrayLike, ranks_per_node: int | None = None) -> Components:
     # Taking off what a block shares mixes the noise of its ranks: only where they do share something.
     noise = own if shared else x - x.mean(axis=0)
     spreads = _spreads(own) if shared else noise.std(axis=0) / noise.std()
-    memory, p_memory = _memory(noise, ranks - shared)
+    nodes = _nodes(ranks, ranks_per_node)
+    if nodes:  # what a node shares has no memory
+        split = noise.reshape(blocks, nodes, -1)
+        memory, p_memory = _memory((split - split.mean(axis=2, keepdims=True)).reshape(x.shape), ranks - nodes)
+    else:
+        memory, p_memory = _memory(noise, ranks - int(shared))
     believed = memory if p_memory < LEVEL else 0.0
     independent = effective(blocks, believed)
     variance = squares / ((blocks - blocks / independent) * (ranks - 1))
-    freedom = (independent - 1) * (ranks - 1)
+    varying = effective(blocks, believed**2)  # so many independent ones, for a variance
+    freedom = (varying - 1) * (ranks - 1)
 
     p_rank = float(f.sf(independent * float((offsets**2).sum()) / (ranks - 1) / variance, ranks - 1, freedom))
     node, p_node = _node(own, ranks_per_node, variance, independent)
     group = ranks_per_node or 1
     alone = variance - node * (ranks - group) / (ranks - 1)
     of_block = (alone + node * group) / ranks  # variance of a block's mean, were there no common part
-    p_common = float(f.sf(of_blocks / of_block, independent - 1, freedom))
-    p_cancel = float(f.cdf(of_blocks / of_block, independent - 1, freedom))
+    p_common = float(f.sf(of_blocks / of_block, varying - 1, freedom))
+    p_cancel = float(f.cdf(of_blocks / of_block, varying - 1, freedom))
     return Components(
         blocks=blocks, ranks=ranks, mean=mean, offsets=tuple(offsets.tolist()),
         common=max(0.0, of_blocks - of_block), node=node, own=alone, noise=variance,
@@ -174,10 +180,9 @@ def _node(own: Array, ranks_per_node: int | None, variance: float, independent: 
     where there are no two nodes of two ranks."""
     from scipy.stats import f
 
-    ranks = own.shape[1]
-    if ranks_per_node is None or ranks_per_node < 2 or ranks % ranks_per_node or ranks == ranks_per_node:
+    ranks, nodes = own.shape[1], _nodes(own.shape[1], ranks_per_node)
+    if not nodes or ranks_per_node is None:
         return 0.0, nan
-    nodes = ranks // ranks_per_node
     split = own.reshape(len(own), nodes, ranks_per_node)
     means = split.mean(axis=2)
     scale = independent / (independent - 1) / len(own)
@@ -185,6 +190,13 @@ def _node(own: Array, ranks_per_node: int | None, variance: float, independent: 
     inside = scale * float(((split - means[..., None]) ** 2).sum()) / (ranks - nodes)
     chance = float(f.sf(between / inside, (independent - 1) * (nodes - 1), (independent - 1) * (ranks - nodes)))
     return min(max(0.0, (between - inside) / ranks_per_node), 0.999 * variance), chance
+
+
+def _nodes(ranks: int, ranks_per_node: int | None) -> int:
+    """How many nodes of several ranks there are; 0 where they cannot be told apart."""
+    if ranks_per_node is None or ranks_per_node < 2 or ranks % ranks_per_node or ranks == ranks_per_node:
+        return 0
+    return ranks // ranks_per_node
 
 
 def _spreads(own: Array) -> Array:

@@ -6,6 +6,7 @@ the searches are made for, and ``estimators`` brings them there.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import factorial
 from typing import NamedTuple
 
@@ -66,7 +67,15 @@ def gumbel_maxima(x: Array, weights: Array | None = None) -> tuple[Array, Array]
         """Means of f, f*x and f*x^2 over each row; not by BLAS, whose threads may change the last digits."""
         return [np.einsum("rn,n->r" if x.ndim == 1 else "rn,rn->r", f, power) / total for power in powers]
 
-    _, mean, square = means(np.broadcast_to(w, (len(w), x.shape[-1])))
+    with np.errstate(all="ignore"):  # a sample that does not vary, next to others, ends as NaN
+        return _gumbel_maxima(least, above, w, means, np.broadcast_to(w, (len(w), x.shape[-1])))
+
+
+def _gumbel_maxima(
+    least: Array, above: Array, w: Array, means: Callable[[Array], list[Array]], ones: Array
+) -> tuple[Array, Array]:
+    """Newton's method of ``gumbel_maxima`` on values above the least."""
+    _, mean, square = means(ones)
     rate = np.pi / np.sqrt(6 * (square - mean**2))
     for _ in range(100):
         m0, m1, m2 = means(w * np.exp(-rate[:, None] * above))

@@ -50,6 +50,7 @@ class Fitted:
         sizes: n for which the tax is given.
         level: of all intervals.
         run: consecutive iterations that were resampled together.
+        ranks_per_node: consecutive ranks that share a node; None for no such part.
         doubled: ranks of the maxima that ``stability`` compares, the smaller and the larger.
     """
 
@@ -65,6 +66,7 @@ class Fitted:
     sizes: Sequence[int]
     level: float
     run: int
+    ranks_per_node: int | None
     doubled: tuple[int, int]
 
     @property
@@ -80,7 +82,7 @@ class Fitted:
     @cached_property
     def parts(self) -> Components:
         """Parts of the variance of the times themselves."""
-        return components(self.sample.scores)  # nodes are told apart in the proposal
+        return components(self.sample.scores, self.ranks_per_node)
 
     @cached_property
     def parameters(self) -> pd.DataFrame:

@@ -227,6 +227,10 @@ def _few(names: Sequence[str], most: int = 12) -> str:
 def _kinds(own: Block, measure: str, per_iteration: int, many: bool) -> list[Blocks]:
     if measure == "gap" and not own.gap:
         raise InputError("measure must be busy for a table of operations, which does not say what was between them")
+    if per_iteration > max(1, len(own.busy)):
+        raise InputError(
+            f"blocks_per_iteration must be at most the {len(own.busy)} blocks there are; got {per_iteration}"
+        )
     times = np.array(own.gap if measure == "gap" else own.busy, dtype=float).reshape(-1, len(own.ranks)) / 1e9
     label = np.array(own.collective, dtype=np.int64)
     name = f"{own.group}, {own.block}" if many else own.block

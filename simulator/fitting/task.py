@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import InputError, count, flag, number, one_of, shown, text, texts
+from simulator.checks import MAX_RANKS, InputError, count, flag, number, one_of, shown, text, texts
 from simulator.fit.bootstrap import Bootstrap, cluster_bootstrap
 from simulator.fit.components import LEVEL, components
 from simulator.fit.goodness import Stability, anderson_darling, gumbel_or_gev, max_stability
@@ -88,9 +88,12 @@ class FitLaw(Task):
         one_of("parent", self.parent, ["spliced", "zero_sum", "root"])
         flag("relative", self.relative)
         count("blocks_per_iteration", self.blocks_per_iteration)
-        number("level", self.level, above=0, below=1)
+        number("level", self.level, least=0.5, below=1)
         count("replicates", self.replicates, least=100, most=100_000)
         count("seed", self.seed, least=0)
+        if 2 / (1 - self.level) > self.replicates * (1 + 1e-9):
+            least = ceil(2 / (1 - self.level) - 1e-6)
+            raise InputError(f"replicates must be at least {least} for level {self.level:g}; got {self.replicates}")
         if self.m is not None:
             count("m", self.m, least=2)
         if self.group is not None:
@@ -98,10 +101,10 @@ class FitLaw(Task):
         if self.ranks_per_node is not None:
             count("ranks_per_node", self.ranks_per_node)
         for i, n in enumerate(self.sizes):
-            count(f"sizes[{i}]", n, least=2)
-        if not re.fullmatch(r"[A-Za-z]\w*", text("law_name", self.law_name), re.ASCII):
+            count(f"sizes[{i}]", n, least=2, most=MAX_RANKS)
+        if not re.fullmatch(r"[A-Za-z]\w{0,99}", text("law_name", self.law_name), re.ASCII):
             got = shown(self.law_name)
-            raise InputError(f"law_name must be letters, digits and underscores, a letter first; got {got}")
+            raise InputError(f"law_name must be up to 100 letters, digits and underscores, a letter first; got {got}")
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``parameters.csv``, ``tau.csv``, ``tests.csv``, ``ranks.csv``, the picture ``fit``, and the law as
@@ -140,7 +143,7 @@ class FitLaw(Task):
                 f"iterations; those of {origin} give {maxima} of {iterations}"
             )
         z = checked_family(sample.z(), "gumbel")
-        run = _run(sample, iterations)
+        run = _run(sample, iterations, self.ranks_per_node)
         clusters //= run
         laws, no_gev = self._laws(sample, clusters)
         _tell(progress, 1)
@@ -153,7 +156,7 @@ class FitLaw(Task):
             origin=origin, sample=sample, laws=laws, no_gev=no_gev, distance=distance,
             ratio=gumbel_or_gev(z) if "gev" in laws else None, stability=self._stability(sample, clusters),
             family=family, proposal=propose(sample, laws[family].fit, self.parent, self.ranks_per_node),
-            sizes=self.sizes, level=self.level, run=run, doubled=_doubled(sample),
+            sizes=self.sizes, level=self.level, run=run, ranks_per_node=self.ranks_per_node, doubled=_doubled(sample),
         )  # fmt: skip
 
     @property
@@ -217,10 +220,10 @@ def _tell(progress: Progress | None, done: int) -> None:
         progress(done, STAGES)
 
 
-def _run(sample: Sample, iterations: int) -> int:
+def _run(sample: Sample, iterations: int, ranks_per_node: int | None) -> int:
     """How many consecutive iterations to resample together: about as long as ranks' noise remembers (Davison, Hinkley,
     Bootstrap Methods, 1997, section 8.2.3), as far as enough runs are left."""
-    memory = components(sample.scores).memory
+    memory = components(sample.scores, ranks_per_node).memory
     if memory <= 0:
         return 1
     return max(1, min(ceil((1 + memory) / (1 - memory)), iterations // LEAST_CLUSTERS))

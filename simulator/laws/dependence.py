@@ -23,6 +23,7 @@ from simulator.checks import InputError, count, keep, number, shown
 
 Array = NDArray[np.float64]
 
+MOST_UNLIKE = 1000.0  # the spread of one rank to that of another
 LARGEST_OFFSET = 8.0  # standard deviations
 
 
@@ -63,10 +64,16 @@ class Dependence:
             raise InputError(
                 f"offsets must be from -{LARGEST_OFFSET:g} to {LARGEST_OFFSET:g}; got {shown(self.offsets)}"
             )
-        if len(spreads) and not spreads.min() > 0:
-            raise InputError(f"spreads must be above 0; got {shown(self.spreads)}")
+        if len(spreads) and not (spreads.min() > 0 and spreads.max() <= MOST_UNLIKE * spreads.min()):
+            raise InputError(
+                f"spreads must be above 0, and the largest at most {MOST_UNLIKE:g} times the smallest; got "
+                f"{shown(self.spreads)}"
+            )
         keep(self, offsets=tuple((offsets - offsets.mean()).tolist()) if len(offsets) else ())
-        keep(self, spreads=tuple((spreads / sqrt((spreads**2).mean())).tolist()) if len(spreads) else ())
+        if len(spreads):
+            spreads /= spreads.max()  # no square leaves the range of doubles
+            spreads /= sqrt((spreads**2).mean())
+        keep(self, spreads=tuple(spreads.tolist()))
         if not self.own > 0:
             parts = f"common {self.common:g}, node {self.node:g}, rank {self.rank:g}, offsets {self.fixed:.4g}"
             raise InputError(
@@ -128,7 +135,7 @@ class Dependence:
             own += sqrt(self.common) * shared[..., :1]
         if self.node > 0:
             nodes = shared[..., shared.shape[-1] - self.nodes(n) :]
-            own += sqrt(self.node) * np.repeat(nodes, self.ranks_per_node, axis=-1)[..., :n]
+            own += sqrt(self.node) * nodes[..., np.arange(n) // self.ranks_per_node]
 
     def chain(self, noise: Array, blocks: int) -> Array:
         """Each rank's own noise at the end of every iteration of ``blocks`` blocks: from independent to a chain.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import lcm, sqrt
@@ -75,7 +75,10 @@ class Dependent(Law):
             "compute: ranks keep their effects through the run, so that standard errors are over the iterations of "
             "these ranks, and closed forms over all that might have been drawn"
         )
-        return "; ".join(filter(None, [self.law.note, run if self.dependence.rank > 0 else ""]))
+        known = max(len(self.dependence.offsets), len(self.dependence.spreads))
+        repeat = f"compute: offsets and spreads are of {known} ranks, which more ranks repeat"
+        said = [self.law.note, run if self.dependence.rank > 0 else "", repeat if known else ""]
+        return "; ".join(filter(None, said))
 
     @property
     def spread(self) -> float:
@@ -159,18 +162,22 @@ def _log_chance(d: Dependence, n: int, edges: Array) -> Array:
     )
     kinds = np.column_stack([offsets, np.sqrt(d.own * spreads**2 + d.rank)])
 
-    def below(ranks: Array, at: Array) -> Array:
+    def below(ranks: Array) -> Callable[[Array], Array]:
         kind, times = np.unique(ranks, axis=0, return_counts=True)
-        parts = (many * log_ndtr((at - offset) / sd) for (offset, sd), many in zip(kind, times, strict=True))
-        return np.asarray(sum(parts))
+
+        def chance(at: Array) -> Array:
+            parts = (many * log_ndtr((at - offset) / sd) for (offset, sd), many in zip(kind, times, strict=True))
+            return np.asarray(sum(parts))
+
+        return chance
 
     if d.node == 0:
-        return below(kinds, edges)
+        return below(kinds)(edges)
     shift, share = _normal_nodes(401)
     total = np.zeros_like(edges)
     for i in range(0, n, d.ranks_per_node):
-        ranks = kinds[i : i + d.ranks_per_node]
-        given = [np.exp(below(ranks, edges - sqrt(d.node) * v)) for v in shift]
+        ranks = below(kinds[i : i + d.ranks_per_node])
+        given = [np.exp(ranks(edges - sqrt(d.node) * v)) for v in shift]
         with np.errstate(divide="ignore"):
             total += np.log(share @ np.array(given))
     return total

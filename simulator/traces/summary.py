@@ -30,6 +30,8 @@ MEASURES = ("busy", "gap")
 
 Nanoseconds = Annotated[int, Meta(ge=0, le=2**62)]
 Rank = Annotated[int, Meta(ge=0, le=2**32)]
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+Label = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 Times = list[list[Nanoseconds]]
 
 
@@ -57,8 +59,8 @@ class Block(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     group: str
     block: str
     ranks: list[Rank]
-    instances: int
-    collective: list[int]
+    instances: Count
+    collective: list[Label]
     busy: Times
     gap: Times
     moments: dict[str, Moments]
@@ -85,12 +87,12 @@ class Collectives(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ranks: list[Rank]
     status: str
     reason: str
-    count: int
-    bytes: int | None
-    label: list[int]
+    count: Count
+    bytes: Count | None
+    label: list[Label]
     duration: Times
     leading: bool
-    stragglers: dict[str, int]
+    stragglers: dict[str, Count]
     moments: dict[str, Moments]
 
 
@@ -139,7 +141,7 @@ def summarise(findings: Findings, names: bool = False) -> Summary:
     from simulator.provenance import version_of
 
     groups = list(dict.fromkeys(findings.summary["group"]))
-    known = {group: group if names else f"group {i}" for i, group in enumerate(groups)}
+    known = {group: plain(group) if names else f"group {i}" for i, group in enumerate(groups)}
     ranks = findings.ranks
     return Summary(
         format=FORMAT,
@@ -168,7 +170,7 @@ def _blocks(table: pd.DataFrame, known: dict[str, str]) -> Any:
         timed = bool(rows["gap"].notna().all())
         yield Block(
             group=known[str(group)],
-            block=str(block),
+            block=plain(str(block)),
             ranks=[int(rank) for rank in wide["busy"].columns],
             instances=len(wide),
             collective=[int(label) for label in collective],
@@ -194,7 +196,7 @@ def _collectives(findings: Findings, known: dict[str, str]) -> Any:
                 operation=verdict.operation,
                 ranks=list(group.ranks),
                 status=verdict.status,
-                reason=str(row["reason"]).replace(group.name, known[group.name]),
+                reason=str(row["reason"]),
                 count=len(tax),
                 bytes=int(sizes.mode().iloc[0]) if len(sizes) else None,
                 label=group.label[own][:MOST_KEPT].tolist(),
@@ -232,6 +234,8 @@ def read_summary(path: Path) -> Summary:
     Raises:
         InputError: for a file that cannot be read, is no summary, or does not fit together.
     """
+    if path.exists() and not path.is_file():
+        raise InputError(f"summary {path} must be a file")
     try:
         summary = msgspec.json.decode(path.read_bytes(), type=Summary)
     except OSError as error:
@@ -242,16 +246,30 @@ def read_summary(path: Path) -> Summary:
         found = f"{summary.format!r} of version {summary.version}"
         raise InputError(f"summary {path.name} must be a {FORMAT!r} of version {VERSION}; got {found}")
     for block in summary.blocks:
+        block.group, block.block = plain(block.group), plain(block.block)
         gap = [block.gap] if block.gap else []
         _check(path, f"block {block.block!r} of {block.group!r}", block.ranks, block.collective, [block.busy, *gap])
     for own in summary.collectives:
+        own.group, own.operation, own.reason = plain(own.group), plain(own.operation), plain(own.reason, 1000)
+        if len(set(own.label)) < len(own.label):
+            raise InputError(f"summary {path.name} must label each collective differently; {own.operation} has not")
         _check(path, f"{own.operation} of {own.group!r}", own.ranks, own.label, [own.duration])
     return summary
 
 
+def plain(name: str, most: int = 60) -> str:
+    """A name from a file as text, tables and pictures take it: printable, on one line, not too long.
+
+    >>> plain("tp\\n" + "x" * 100)
+    'tp?xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'
+    """
+    clean = "".join(c if c.isprintable() else "?" for c in name)
+    return clean if len(clean) <= most else f"{clean[: most - 1]}…"
+
+
 def _check(path: Path, what: str, ranks: Sequence[int], labels: Sequence[int], tables: Sequence[Times]) -> None:
     whole = all(len(table) == len(labels) and all(len(row) == len(ranks) for row in table) for table in tables)
-    if not whole or len(set(ranks)) < len(ranks):
+    if not whole or not ranks or len(set(ranks)) < len(ranks):
         raise InputError(
             f"summary {path.name} must have a row for each instance and in it a number for each rank, all ranks "
             f"different; {what} has not"

@@ -16,6 +16,8 @@ from simulator.laws.base import Array
 from simulator.program import Collective, Compute, Operation, Program
 from simulator.traces.summary import Block, Collectives, Summary
 
+LEAST_STEPS = 3  # to compare with
+
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
@@ -120,7 +122,10 @@ def jobs_of(summary: Summary, *, measure: str, group: str | None, operation: str
             blocks = [block for block in summary.blocks if block.group == own.group and block.ranks == own.ranks]
             found += list(_job(own, blocks, measure))
     if not found:
-        raise InputError("collectives must have a compute block before them on the same ranks; none has")
+        raise InputError(
+            f"collectives must have a compute block before them on the same ranks, at least 2, in {LEAST_STEPS} steps "
+            "or more; none has"
+        )
     return found
 
 
@@ -130,7 +135,7 @@ def _job(own: Collectives, blocks: Sequence[Block], measure: str) -> Iterator[Jo
     if not times or not own.duration:
         return
     steps = [label for label in own.label if all(label in table for table in times)]
-    if not steps:
+    if len(steps) < LEAST_STEPS or len(own.ranks) < 2:
         return
     row = {label: i for i, label in enumerate(own.label)}
     duration = np.array(own.duration, dtype=float)[[row[label] for label in steps]] / 1e9

@@ -80,9 +80,12 @@ def simulated_runs(job: Job, law: Law, runs: int, seed: int, step: Callable[[], 
     for child in np.random.SeedSequence(seed).generate_state(runs, np.uint64):
         draws = Draws(program, int(child), range(job.steps))
         steps = measure(program, Vector().steps(program, times.tolist(), draws), draws)
-        found.append(
-            Run(steps.wait_fastest[:, 0], steps.wait_median[:, 0], steps.wait_mean[:, 0], steps.iteration_time,
-                steps.straggler[:, 0].astype(float))
+        fastest, median, mean, elapsed = (  # to nanoseconds, as profilers have it
+            np.round(times, 9)
+            for times in (
+                steps.wait_fastest[:, 0], steps.wait_median[:, 0], steps.wait_mean[:, 0], steps.iteration_time
+            )
         )  # fmt: skip
+        found.append(Run(fastest, median, mean, elapsed, steps.straggler[:, 0].astype(float)))
         step()
     return found

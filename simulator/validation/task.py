@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 from simulator.checks import InputError, count, instance, number, one_of
@@ -19,6 +20,8 @@ from simulator.validation.job import Job, jobs_of
 from simulator.validation.pictures import pictures
 from simulator.validation.simulate import simulated_runs
 from simulator.validation.words import text_of
+
+OF_DATA = ("blocks ", "z ", "measure ", "clusters ", "times ", "n ")  # of a fit that the data do not allow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +56,17 @@ class Validate(Task):
 
     def __post_init__(self) -> None:
         instance("fit", self.fit, FitLaw)
-        for name in ("traces", "summary", "group", "measure"):
-            if getattr(self.fit, name) != getattr(FitLaw, name):
+        for name in ("traces", "summary", "group", "measure", "level", "sizes"):
+            given = getattr(self.fit, name)
+            if (tuple(given) if name == "sizes" else given) != getattr(FitLaw, name):
                 raise InputError(f"fit.{name} must be left out; {name} is the key of a validation")
         one_of("measure", self.measure, ["busy", "gap"])
         count("runs", self.runs, least=20, most=100_000)
         count("seed", self.seed, least=0)
-        number("level", self.level, above=0, below=1)
+        number("level", self.level, least=0.5, below=1)
+        if 2 / (1 - self.level) > self.runs * (1 + 1e-9):
+            least = ceil(2 / (1 - self.level) - 1e-6)
+            raise InputError(f"runs must be at least {least} for level {self.level:g}; got {self.runs}")
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``validation.csv`` and the pictures ``validation`` and ``prediction``."""
@@ -120,6 +127,8 @@ class Validate(Task):
             for law in laws.values():
                 law.check_ranks(len(job.ranks))
         except InputError as error:
+            if not str(error).startswith(OF_DATA):
+                raise InputError(f"fit.{error}") from None
             return {"resampled": resampled}, None, str(error)
         return laws, found, ""
 
