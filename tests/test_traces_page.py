@@ -142,7 +142,7 @@ def test_the_page_loads_nothing_and_holds_the_pictures(tmp_path: Path) -> None:
     assert elements.tags.count("img") == 3
     assert "http" not in text.replace("http-equiv", "")
     assert "default-src &#x27;none&#x27;" in text
-    assert "<h1>my job</h1>" in text
+    assert "<h1>Synchronization tax: my job</h1>" in text
     assert "522.0 us" in text
     assert not {"script", "link", "iframe", "object", "form", "a"} & set(elements.tags)
 

@@ -11,6 +11,17 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
+TERMS = {
+    "tax of the fastest rank": "how much longer the longest kernel of a collective is than the shortest: how long the "
+    "first rank waits for the last, which waits for nobody; its mean and 99 % quantile over collectives",
+    "tax of the median rank": "how much longer the median kernel is than the shortest",
+    "share": "of the time that all ranks spend in these collectives, what part is waiting",
+    "status": "ok: kernels of all ranks end together, so that they are the same collectives; partial: ranks or "
+    "kernels are missing; refused: no tax can be given",
+    "GPU work apart, GPU idle apart": "how far ranks differ in the work their GPUs did, and in the time these did "
+    "nothing, since the collective before; corr.: how both go with the tax",
+    "variation over ranks": "standard deviation over ranks / mean of a compute block's GPU work, mean over blocks",
+}
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -44,6 +55,8 @@ def page(title: str, lead: str, tables: Iterable[tuple[str, Sequence[Sequence[st
         parts.append(f'<img alt="{escape(path.stem)}" src="data:image/png;base64,{data}">')
     if lines:
         parts.append("<h2>What to know</h2>\n<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>")
+    meanings = "".join(f"<li><b>{escape(term)}</b>: {escape(meaning)}</li>" for term, meaning in TERMS.items())
+    parts.append(f"<h2>What the words mean</h2>\n<ul>{meanings}</ul>")
     head = (
         f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{escape(POLICY)}">\n'
         f'<meta name="viewport" content="width=device-width">\n<title>{escape(title)}</title>\n<style>{STYLE}</style>'

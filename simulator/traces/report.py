@@ -100,7 +100,13 @@ class TraceReport(Task):
         shown = pictures(findings.summary, findings.tax, findings.apart)
         write_pictures(shown, folder)
         images = [folder / f"{picture.name}.png" for picture in shown]
-        whole = page(self.name, words.lead(findings), words.tables(findings), words.lines(findings), images)
+        whole = page(
+            f"Synchronization tax: {self.name}",
+            words.lead(findings),
+            words.tables(findings),
+            words.lines(findings),
+            images,
+        )
         (folder / "report.html").write_text(whole, encoding="utf-8")
         return Outcome(f"{self.name}: {words.text(findings)}", findings.usable)
 
