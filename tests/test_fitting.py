@@ -327,6 +327,15 @@ def test_the_written_law_is_the_proposed_one(law: Law, tmp_path: Path) -> None:
     (tmp_path / "compute" / "fitted.yaml").write_text(text)
     experiment = built(tmp_path, "compute=fitted", "n=8")
     assert experiment.compute == found.proposal.law
+    if found.proposal.dependence:  # as a note of the fit proposes for other n
+        anew = [
+            "compute.offsets=null",
+            "compute.spreads=null",
+            "compute.rank=0.3",
+            "compute.common=0",
+            "compute.node=0",
+        ]
+        assert built(tmp_path, "compute=fitted", "n=64", *anew).compute.dependence.rank == 0.3
     assert all("# " in line for line in text.splitlines() if ":" in line and not line.strip().startswith(("_", "law")))
 
 

@@ -13,6 +13,7 @@ UNITS = {
     "mu": "in standard deviations",
     "sigma": "in standard deviations",
 }
+NONE = {"common": 0.0, "node": 0.0, "rank": 0.0, "offsets": "null", "spreads": "null", "memory": 0.0}
 FIXED = {"m": "ranks of one maximum", "parent": "how block maxima become times of single ranks"}
 MEANING = {
     "common": "share that all ranks of a block have in common", "node": "share that the ranks of a node have in common",
@@ -39,7 +40,8 @@ def law_yaml(found: Fitted) -> str:
     target = "simulator.laws.block_maxima" if "mu" in proposal.base else f"simulator.laws.{_kind(found)}"
     if not proposal.dependence:
         return "\n".join([*lines, f"_target_: {target}", *_entries(base), ""])
-    dependence = {key: (value, "the fit above") for key, value in proposal.dependence.items()}
+    found_parts = {key: (value, "the fit above") for key, value in proposal.dependence.items()}
+    dependence = {**{key: (value, "nothing beyond chance") for key, value in NONE.items()}, **found_parts}
     lines += ["_target_: simulator.laws.dependent", "law:", f"  _target_: {target}"]
     return "\n".join([*lines, *(f"  {line}" for line in _entries(base)), *_entries(dependence), ""])
 
