@@ -32,7 +32,7 @@ def compare(summary: Summary, fit: dict[str, Any] | None = None, **settings: Any
 
 
 def table(found: list[Comparison], law: str) -> pd.DataFrame:
-    rows = pd.concat([comparison.table() for comparison in found])
+    rows = pd.concat([comparison.table for comparison in found])
     return rows[rows["law"] == law].set_index("statistic")
 
 
@@ -168,7 +168,7 @@ def test_a_step_of_several_blocks_is_simulated_block_by_block() -> None:
 
 def test_a_job_that_is_simulated_exactly_agrees() -> None:
     (found,) = compare(summary_of([[1e-3, 2e-3, 4e-3, 3e-3]] * 30))
-    assert found.table()["agrees"].all()
+    assert found.table["agrees"].all()
     assert "correlation" not in " ".join(found.findings())
 
 
@@ -202,7 +202,7 @@ def test_steps_with_other_numbers_of_blocks_are_told() -> None:
 
 def test_the_same_seed_gives_the_same_comparison(tmp_path: Path) -> None:
     summary = summary_of(NORMAL.sample(np.random.default_rng(0), (40, 4)))
-    one, same, other = (compare(summary, seed=seed)[0].table() for seed in (0, 0, 1))
+    one, same, other = (compare(summary, seed=seed)[0].table for seed in (0, 0, 1))
     assert one.equals(same)
     assert not one.equals(other)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ STEADY = 0.2  # coefficient of variation of the collective's own time above whic
 EXPLAINS = 0.5  # correlation of tax and compute below which compute does not explain the tax
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison:
     """One job, measured and simulated under several laws.
 
@@ -51,6 +52,7 @@ class Comparison:
         """The law that is judged: the fitted one, or measured steps where there is none."""
         return next(iter(self.runs))
 
+    @cached_property
     def table(self) -> pd.DataFrame:
         """One row per law and statistic, columns as in ``COLUMNS``: the interval holds ``level`` of simulated runs."""
         import pandas as pd

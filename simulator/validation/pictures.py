@@ -38,7 +38,7 @@ def _curve(series: str, style: str, x: Array, y: Array, error: Array | float = n
 def _prediction(found: Sequence[Comparison]) -> Picture:
     import pandas as pd
 
-    tables = pd.concat([comparison.table() for comparison in found])
+    tables = pd.concat([comparison.table for comparison in found])
     rows = tables[tables["statistic"] == "tax_mean_mean"]
     size, symbol = unit(float(rows["measured"].max()))
     laws = [law for law in LAWS if law in set(rows["law"])]
@@ -68,7 +68,7 @@ def _validation(comparison: Comparison, others: int) -> Picture:
     drawn = {law: np.concatenate([run.fastest for run in comparison.runs[law]]) for law in laws}
     size, symbol = unit(float(max(real.fastest.max(), *(np.quantile(times, 0.99) for times in drawn.values()))))
     taxes = [_cdf(law, "dashed", drawn[law] / size) for law in laws] + [_cdf("measured", "line", real.fastest / size)]
-    table = comparison.table().set_index(["law", "statistic"])
+    table = comparison.table.set_index(["law", "statistic"])
     row = table.loc[(comparison.main, "tax_fastest_mean")]
     last = [_last(law, np.concatenate([run.last for run in comparison.runs[law]]), job.ranks) for law in laws]
     last.append(_last("measured", real.last, job.ranks))

@@ -77,7 +77,7 @@ class Validate(Task):
         check_source(self.traces, self.summary)
         summary, origin = measured(self.traces, self.summary, self.fit.report, None)
         found = self.compare(summary, origin, progress)
-        write_csv(pd.concat([comparison.table() for comparison in found], ignore_index=True), folder / "validation.csv")
+        write_csv(pd.concat([comparison.table for comparison in found], ignore_index=True), folder / "validation.csv")
         write_pictures(pictures(found), folder)
         leading = [f"{own.group}, {own.operation}" for own in summary.collectives if own.leading]
         return Outcome(f"{self.name}: {text_of(found, origin, self.measure, leading)}")

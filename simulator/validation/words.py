@@ -52,7 +52,7 @@ def _all(found: Sequence[Comparison]) -> Iterator[Sequence[str]]:
     """The tax of the mean rank of every job."""
     yield "tax of the mean rank", "measured", "simulated", ""
     for comparison in found:
-        rows = comparison.table()
+        rows = comparison.table
         row = rows[(rows["law"] == comparison.main) & (rows["statistic"] == "tax_mean_mean")].iloc[0]
         yield comparison.job.name, duration(row["measured"]), *_interval("tax_mean_mean", row)
 
@@ -64,7 +64,7 @@ def _job(comparison: Comparison) -> Iterator[str]:
         f"{job.name}: {job.steps:,} steps on {len(job.ranks)} ranks; {blocks}, then the collective of "
         f"{duration(job.transfer)}"
     )
-    table = comparison.table()
+    table = comparison.table
     yield from grid(list(_rows(table, comparison)))
     law = comparison.main
     agreed = table[(table["law"] == law) & table["statistic"].isin(STATISTICS)]
