@@ -88,7 +88,7 @@ def test_what_ranks_share_does_not_wait(n: int) -> None:
 def test_two_nodes_of_two_have_a_closed_form() -> None:
     # Without own noise a node is one variate: E[max] of two is sqrt(node/pi).
     law = dependent(law=NORMAL, node=1 - 1e-9, ranks_per_node=2)
-    assert law.wait(4) == pytest.approx(0.1 / sqrt(pi), rel=1e-4)
+    assert law.wait(4) == pytest.approx(0.1 / sqrt(pi), rel=1e-3)  # the quadrature's finest steps are 0.05
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_a_longer_block_has_the_same_dependence() -> None:
     ({"offsets": [-0.1, 0.1], "rank": 0.1}, "rank must be 0 where offsets are given"),
     ({"offsets": [-0.1, 0.1], "spreads": [1.0]}, "spreads must be as many as offsets (2); got 1"),
     ({"offsets": [0.0, float("nan")]}, "offsets[1] must be a finite number"),
-    ({"offsets": [0.0, 99.0]}, "offsets must be from -8 to 8"),
+    ({"offsets": [0.0, 99.0]}, "offsets must be from -37 to 37"),
     ({"offsets": "high"}, "offsets must be a list of numbers; got 'high'"),
     ({"spreads": [1.0, 0.0]}, "spreads must be above 0"),
     ({"spreads": [1e200, 1.0]}, "spreads must be above 0, and the largest at most 1000 times the smallest"),

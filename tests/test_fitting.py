@@ -162,7 +162,7 @@ def test_times_that_vary_widely_are_lognormal() -> None:
     found = fitted(drawn(law, 300), parent="spliced").proposal
     assert found.law.name == "lognormal"
     assert found.law.mean == pytest.approx(1e-3, rel=0.05)
-    assert "block maxima make none" in " ".join(found.reasons)
+    assert "block maxima of this shape make no" in " ".join(found.reasons)
 
 
 def test_extrapolated_tax_is_tau() -> None:
@@ -424,6 +424,26 @@ def test_groups_of_different_sizes_are_told_to_choose() -> None:
     one.blocks.append(third)
     both = fitted(one, group=["group 0", "group 2"]).sample
     assert (both.n, both.instances, both.ranks) == (4, 40, None)
+
+
+def test_groups_are_pooled_without_taking_them_for_one_chain_of_ranks() -> None:
+    law = dependent(law=NORMAL, rank=0.3)
+    one, other = drawn(law, 100, 4, seed=1), drawn(law, 100, 4, seed=2)
+    other.blocks[0].group = "group 1"
+    one.blocks.append(other.blocks[0])
+    both = fitted(one)
+    each = [fitted(one, group=f"group {i}").parts for i in (0, 1)]
+    assert both.parts.rank_share == pytest.approx(np.mean([own.rank_share for own in each]), abs=0.02)
+    assert both.parts.p_memory > 0.01
+    assert set(both.proposal.dependence) == {"rank"}
+    assert both.ranks()["offset"].isna().all()
+
+
+def test_one_straggler_of_many_ranks_has_a_law() -> None:
+    law = dependent(law=NORMAL, offsets=[11.0 * (i == 5) for i in range(128)])
+    found = fitted(drawn(law, 60, 128), m=4)
+    assert np.argmax(found.proposal.dependence["offsets"]) == 5
+    assert found.proposal.law.wait(128) == pytest.approx(found.sample.tax, rel=0.05)
 
 
 @pytest.mark.parametrize("settings", [{}, {"traces": "a", "summary": "b"}])

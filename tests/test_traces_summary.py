@@ -108,7 +108,6 @@ def test_the_report_leaves_one(tmp_path: Path) -> None:
     (lambda d: d["blocks"][0]["gap"].pop(), "must have a row for each instance and in it a number for each rank"),
     (lambda d: d["collectives"][0]["duration"].pop(), "must have a row for each instance"),
     (lambda d: d["blocks"][0].update(ranks=[0, 0, 4, 6]), "must have a row for each instance"),
-    (lambda d: d["collectives"][0]["label"].__setitem__(1, 0), "must label each collective differently"),
     (lambda d: d["collectives"][0]["label"].__setitem__(0, 2**63), "must be a trace_summary.json of a trace report"),
     (lambda d: d["blocks"][0].update(ranks=[], busy=[[]] * 7, gap=[[]] * 7), "must have a row for each instance"),
     (lambda d: d["blocks"][0]["busy"][0].__setitem__(0, -1), "must be a trace_summary.json of a trace report"),

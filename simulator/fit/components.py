@@ -10,6 +10,7 @@ memory into account by counting so many blocks as would say as much if they were
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan, sqrt
 
@@ -32,7 +33,8 @@ class Components:
     Attributes:
         blocks, ranks: shape of what was measured.
         mean: of all.
-        offsets: of each rank from the mean.
+        offsets: of each rank from the mean; none where tables of different ranks were pooled.
+        between: sum of their squares / (ranks - 1).
         common: variance of what all ranks of a block share.
         node: variance of what the ranks of a node share, block by block; 0 where nodes were not told apart.
         own: variance of a rank's own noise, mean over ranks.
@@ -48,6 +50,7 @@ class Components:
     ranks: int
     mean: float
     offsets: tuple[float, ...]
+    between: float
     common: float
     node: float
     own: float
@@ -69,8 +72,7 @@ class Components:
     @property
     def rank(self) -> float:
         """Variance of the ranks' effects, taken as drawn at random: without what their means have of the noise."""
-        seen = sum(offset**2 for offset in self.offsets) / (self.ranks - 1)
-        return max(0.0, seen - self.noise / self.independent_blocks)
+        return max(0.0, self.between - self.noise / self.independent_blocks)
 
     @property
     def within(self) -> float:
@@ -80,7 +82,7 @@ class Components:
     @property
     def total(self) -> float:
         """Variance of a time taken at random, with these ranks' own effects."""
-        return self.common + self.node + self.own + float(np.mean(np.square(self.offsets)))
+        return self.common + self.node + self.own + self.between * (self.ranks - 1) / self.ranks
 
     @property
     def rank_share(self) -> float:
@@ -151,11 +153,35 @@ def components(y: ArrayLike, ranks_per_node: int | None = None) -> Components:
     p_cancel = float(f.cdf(of_blocks / of_block, varying - 1, freedom))
     return Components(
         blocks=blocks, ranks=ranks, mean=mean, offsets=tuple(offsets.tolist()),
+        between=float((offsets**2).sum()) / (ranks - 1),
         common=max(0.0, of_blocks - of_block), node=node, own=alone, noise=variance,
         spreads=tuple(spreads.tolist()), memory=believed,
         p_rank=p_rank, p_common=p_common, p_node=p_node, p_spreads=_p_spreads(noise, believed), p_memory=p_memory,
         p_cancel=p_cancel,
     )  # fmt: skip
+
+
+def pooled(tables: Sequence[ArrayLike], ranks_per_node: int | None = None) -> Components:
+    """The parts of the variance of several tables, each of ranks of its own: means over tables, by their blocks.
+
+    A part is believed where the most telling table, allowing for their number (Bonferroni), tells it.
+
+    Args and errors as ``components``.
+    """
+    found = [components(table, ranks_per_node) for table in tables]
+    if len(found) == 1:
+        return found[0]
+    weights = [own.blocks for own in found]
+    means = {
+        name: float(np.average([getattr(own, name) for own in found], weights=weights))
+        for name in ("mean", "between", "common", "node", "own", "noise", "memory")
+    }
+    chances = {
+        name: min(1.0, len(found) * min(getattr(own, name) for own in found))
+        for name in ("p_rank", "p_common", "p_node", "p_spreads", "p_memory", "p_cancel")
+    }
+    alike = tuple(np.sqrt(np.average(np.square([own.spreads for own in found]), axis=0, weights=weights)).tolist())
+    return Components(blocks=sum(weights), ranks=found[0].ranks, offsets=(), spreads=alike, **means, **chances)
 
 
 def _memory(noise: Array, independent_ranks: int) -> tuple[float, float]:

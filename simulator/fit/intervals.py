@@ -170,7 +170,8 @@ class _Profile:
         move = np.array([[0.0, 1.0, 0.0], [1 / above, -1 / above, -(high - low) / (2 * h)], [0.0, 0.0, 1.0]])
         bend = np.array([[-1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 0.0, 0.0]]) / above**2
         bend[2, 2] = -(high - 2 * lift + low) / h**2
-        return Slopes(value, gradient @ move, move.T @ hessian @ move + gradient[:, 1:2, None] * bend)
+        with np.errstate(all="ignore"):  # where one is infinite the step is refused
+            return Slopes(value, gradient @ move, move.T @ hessian @ move + gradient[:, 1:2, None] * bend)
 
     @cached_property
     def least(self) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.checks import InputError
 from simulator.fit import Gev, fit_gumbel_lmoments
 from simulator.fit.bootstrap import Bootstrap
-from simulator.fit.components import LEVEL, Components, components
+from simulator.fit.components import LEVEL, Components, pooled
 from simulator.fit.goodness import Distance, LikelihoodRatio, Stability
 from simulator.fit.intervals import Parameter, maxima_needed, profile
 from simulator.fit.sample import Family
@@ -30,7 +30,17 @@ FLAGS = {
     "no maximum": "the GEV likelihood often has no maximum in resampled iterations: its intervals are a guess",
 }
 MEANINGFUL = 4  # ranks of a maximum, of the paper's; the mean of fewer goes far along with their maximum
+FAR = 0.15  # of the law's tax from that of the blocks, relative, above which it is said
 WIDE = 0.1  # half-width of a tax's interval, relative to the tax, above which it is called wide
+
+
+def likely(p: float) -> str:
+    """A chance in a sentence.
+
+    >>> likely(0.0213), likely(1e-21)
+    ('p = 0.021', 'p < 0.0001')
+    """
+    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +92,7 @@ class Fitted:
     @cached_property
     def parts(self) -> Components:
         """Parts of the variance of the times themselves."""
-        return components(self.sample.scores, self.ranks_per_node)
+        return pooled(self.sample.scores, self.ranks_per_node)
 
     @cached_property
     def parameters(self) -> pd.DataFrame:
@@ -176,7 +186,7 @@ class Fitted:
         parts = self.parts
         within = parts.within**0.5 or 1.0
         names = self.sample.ranks or tuple(range(self.sample.n))
-        offsets = [offset / within for offset in parts.offsets]
+        offsets = [offset / within for offset in parts.offsets] or [nan] * self.sample.n
         return pd.DataFrame({"rank": names, "offset": offsets, "spread": parts.spreads})
 
     def warnings(self) -> Iterator[str]:
@@ -196,26 +206,27 @@ class Fitted:
             yield "tau(n) takes ranks as alike, which these are not: it does not carry to other n"
         elif parts.p_rank < LEVEL:
             yield (
-                f"ranks are not alike (p = {parts.p_rank:.2g}): {percent(parts.rank_share)} of the variance between "
+                f"ranks are not alike ({likely(parts.p_rank)}): {percent(parts.rank_share)} of the variance between "
                 "them stays from block to block, which tau(n) leaves out"
             )
         if self.run > 1:
             yield (
                 f"blocks follow each other with correlation {parts.memory:.2f}, so that intervals are from resampled "
-                f"runs of {self.run} iterations"
+                f"runs of {self.run} iterations, and p of the laws is too small"
             )
         if sample.m < MEANINGFUL and sample.by_instance:
+            better = " (centring=block is better)" if parts.p_common >= LEVEL else ""
             yield (
-                f"maxima of {sample.m} ranks above their own mean are no extremes but differences: tau(n) is too small "
-                "(centring=block is better)"
+                f"maxima of {sample.m} ranks above their own mean are no extremes but differences: tau(n) is too small"
+                f"{better}"
             )
         chosen = self.distance[self.family]
         if chosen.p_value < LEVEL:
-            yield f"the {self.family} law does not describe these maxima (Anderson-Darling p = {chosen.p_value:.2g})"
+            yield f"the {self.family} law does not describe these maxima (Anderson-Darling {likely(chosen.p_value)})"
         if self.family == "gumbel" and self.ratio is not None and self.ratio.p_value < LEVEL:
             heavy = "heavier" if self.ratio.gev.xi > 0 else "lighter"
             xi, p = self.ratio.gev.xi, self.ratio.p_value
-            yield f"a shape xi = {xi:.3f} fits better (p = {p:.2g}): the tail is {heavy}"
+            yield f"a shape xi = {xi:.3f} fits better ({likely(p)}): the tail is {heavy} (family=gev)"
         if self.stability is not None and not self.stability.holds:
             few, many = self.doubled
             yield f"maxima of {many} ranks do not lie where the law of {few} puts them: it does not carry to larger n"
@@ -240,26 +251,34 @@ class Fitted:
             and base.get("parent") != "zero_sum"
         ):
             yield "the times of a block cancel more than independent ranks' would: parent=zero_sum takes them so"
-        if sample.by_instance and base.get("parent") == "spliced":
+        elif sample.by_instance and base.get("parent") == "spliced":
             yield (
                 "tau(n) is the paper's estimate, from maxima above the mean of the same m ranks, and its intervals are "
-                "of that; where ranks draw independently it is 4 to 8 % too small (see experiments/plugin_bias)"
+                "of that; where ranks draw independently it is too small: by 4 to 8 % for such a law as this, by "
+                "more for heavier tails (experiments/plugin_bias)"
             )
         if "offsets" in self.proposal.dependence:
-            share = self.parts.rank_share
             yield (
-                f"at other n the law repeats the offsets of these {sample.n} ranks; compute.offsets=null "
-                f"compute.rank={share:.2g} draws new ones"
+                f"at other n the law repeats the offsets of these {sample.n} ranks; {self._anew()} draws new ranks, "
+                "other ones for each seed"
             )
+
+    def _anew(self) -> str:
+        """Keys that make the ranks' offsets random: the same parts of the variance, of ranks drawn from many."""
+        parts, base = self.proposal.parts, self.proposal.base
+        whole = parts.common + parts.node + parts.own + parts.rank
+        cv = base["cv"] * (whole / parts.total) ** 0.5
+        return (
+            f"compute.offsets=null compute.spreads=null compute.rank={parts.rank / whole:.3g} compute.law.cv={cv:.4g}"
+        )
 
     def _too_few(self) -> Iterator[str]:
         taxes = self.taxes.set_index("n")
         have = self.laws[self.family].maxima
-        wide = [n for n in self.sizes if taxes.loc[n, f"maxima_needed_{self.family}"] > have]
-        if not wide:
+        wanted = taxes[f"maxima_needed_{self.family}"].loc[list(dict.fromkeys(self.sizes))]
+        if self.parts.rank_share > PERSISTENT or not (wanted > have).any():
             return
-        n = wide[-1]
-        needed = taxes.loc[n, f"maxima_needed_{self.family}"]
+        n, needed = wanted.idxmax(), float(wanted.max())
         said = f"about {needed:,.0f} would do" if isfinite(needed) else "no number of them would do at this shape"
         yield (
             f"{have:,} maxima leave tau({n}) uncertain by more than {percent(WIDE)}: {said}; it reaches "

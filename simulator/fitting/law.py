@@ -11,7 +11,7 @@ import numpy as np
 
 from simulator.checks import InputError
 from simulator.fit import Gev
-from simulator.fit.components import LEVEL, Components, components
+from simulator.fit.components import LEVEL, Components, pooled
 from simulator.fitting.sample import Sample
 from simulator.laws import IndependentLaw, Law, LogNormal, Normal, block_maxima, dependent
 from simulator.laws.base import Array
@@ -78,7 +78,7 @@ def propose(sample: Sample, fit: Gev, parent: str, ranks_per_node: int | None) -
         InputError: for fewer than 3 blocks.
     """
     scores = sample.scores
-    parts = components(scores, ranks_per_node)
+    parts = pooled(scores, ranks_per_node)
     found = _dependence(parts, sample, ranks_per_node)
     whole = _short(sample.total_cv * sqrt(parts.total))  # within blocks and between them
     plain = Proposal(base={"mean": _short(sample.mean), "cv": whole}, dependence=found, parts=parts)
@@ -94,7 +94,9 @@ def propose(sample: Sample, fit: Gev, parent: str, ranks_per_node: int | None) -
     try:
         law = block_maxima(**base)
     except InputError as error:
-        return plain.because(f"the law is {_plain(whole)}, since block maxima make none: {error}")
+        return plain.because(
+            f"the law is {_plain(whole)}, since block maxima of this shape make no law of a rank: {error}"
+        )
     reasons = []
     if found and not isinstance(law, IndependentLaw):
         reasons.append(f"what ranks share ({', '.join(found)}) is left out, since parent {parent} draws whole blocks")
@@ -102,7 +104,7 @@ def propose(sample: Sample, fit: Gev, parent: str, ranks_per_node: int | None) -
     if "common" in found and not sample.by_instance:
         reasons.append("maxima include what all ranks of a block share: centring=instance leaves it out")
     if found and isinstance(law, IndependentLaw):
-        seen, parts = parts, components(_scores(law, scores), ranks_per_node)
+        seen, parts = parts, pooled([_scores(law, table) for table in scores], ranks_per_node)
         found = _dependence(parts, sample, ranks_per_node, seen)
     return Proposal(base=base, dependence=found, parts=parts, reasons=reasons)
 
@@ -136,7 +138,7 @@ def _dependence(
     }
     if "node" in found:
         found["ranks_per_node"] = ranks_per_node
-    if believed("rank") and sample.ranks is not None:
+    if believed("rank") and sample.ranks is not None and parts.offsets:
         found["offsets"] = [_short(offset / sqrt(parts.total)) for offset in parts.offsets]
     elif believed("rank"):
         found["rank"] = _short(parts.rank / parts.total)

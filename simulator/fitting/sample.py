@@ -28,12 +28,14 @@ class Blocks:
         times: shape (instances, ranks), in the order of time.
         iteration: of each instance; instances of one iteration belong together.
         empty: instances that were left out since some rank did not work in them.
+        group: of its ranks.
     """
 
     name: str
     times: Array
     iteration: NDArray[np.int64]
     empty: int
+    group: str = ""
 
     @property
     def mean(self) -> float:
@@ -158,11 +160,15 @@ class Sample:
         return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
     @property
-    def scores(self) -> Array:
-        """(time - mean)/standard deviation of each kind, all kinds in one table by iteration: shape (instances, n)."""
-        parts = [(self.scaled(kind) - kind.mean) / self.scaled(kind).std() for kind in self.kinds]
-        order = np.argsort(np.concatenate([kind.iteration for kind in self.kinds]), kind="stable")
-        return np.concatenate(parts)[order]
+    def scores(self) -> list[Array]:
+        """(time - mean)/standard deviation of each kind, a table by iteration for each group: shape (instances, n)."""
+        tables = []
+        for group in dict.fromkeys(kind.group for kind in self.kinds):
+            kinds = [kind for kind in self.kinds if kind.group == group]
+            parts = [(self.scaled(kind) - kind.mean) / self.scaled(kind).std() for kind in kinds]
+            order = np.argsort(np.concatenate([kind.iteration for kind in kinds]), kind="stable")
+            tables.append(np.concatenate(parts)[order])
+        return tables
 
 
 def sample_of(
@@ -183,6 +189,8 @@ def sample_of(
         InputError: where there are no such blocks, or they are not on the same number of ranks.
     """
     groups = (group,) if isinstance(group, str) else group
+    if groups is not None and not groups:
+        raise InputError("group must name at least one")
     chosen = [own for own in summary.blocks if (groups is None or own.group in groups) and block in (None, own.block)]
     _check_choice(summary, chosen, groups, block)
     kinds = [kind for own in chosen for kind in _kinds(own, measure, per_iteration, many=len(chosen) > 1)]
@@ -235,14 +243,12 @@ def _kinds(own: Block, measure: str, per_iteration: int, many: bool) -> list[Blo
     label = np.array(own.collective, dtype=np.int64)
     name = f"{own.group}, {own.block}" if many else own.block
     if per_iteration == 1:
-        return [_nonempty(name, times, label)]
+        return [_nonempty(name, times, label, own.group)]
     place = np.arange(len(times))
-    return [
-        _nonempty(f"{name} {i}", times[place % per_iteration == i], place[place % per_iteration == i] // per_iteration)
-        for i in range(per_iteration)
-    ]
+    of_kind = [place[place % per_iteration == i] for i in range(per_iteration)]
+    return [_nonempty(f"{name} {i}", times[rows], rows // per_iteration, own.group) for i, rows in enumerate(of_kind)]
 
 
-def _nonempty(name: str, times: Array, iteration: NDArray[np.int64]) -> Blocks:
+def _nonempty(name: str, times: Array, iteration: NDArray[np.int64], group: str) -> Blocks:
     whole = (times > 0).all(axis=1)
-    return Blocks(name, times[whole], iteration[whole], int((~whole).sum()))
+    return Blocks(name, times[whole], iteration[whole], int((~whole).sum()), group)

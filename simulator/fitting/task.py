@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from simulator.checks import MAX_RANKS, InputError, count, flag, number, one_of, shown, text, texts
 from simulator.fit.bootstrap import Bootstrap, cluster_bootstrap
-from simulator.fit.components import LEVEL, components
+from simulator.fit.components import LEVEL, pooled
 from simulator.fit.goodness import Stability, anderson_darling, gumbel_or_gev, max_stability
 from simulator.fit.resample import LEAST_CLUSTERS, Centring
 from simulator.fit.sample import LEAST_MAXIMA, Family, checked_family
-from simulator.fitting.fitted import Fitted
+from simulator.fitting.fitted import MEANINGFUL, Fitted
 from simulator.fitting.law import propose
 from simulator.fitting.pictures import picture
 from simulator.fitting.sample import Sample, sample_of
@@ -199,7 +199,7 @@ class FitLaw(Task):
     def _stability(self, sample: Sample, clusters: NDArray[np.int64]) -> Stability | None:
         """From maxima of m ranks to those of 2m; where no more than m were measured, from m/2 to m."""
         few, many = _doubled(sample)
-        if few < 2 or 2 * few != many:
+        if few < MEANINGFUL or 2 * few != many:
             return None
         rows = sample.rows
         if many > sample.m:
@@ -223,7 +223,7 @@ def _tell(progress: Progress | None, done: int) -> None:
 def _run(sample: Sample, iterations: int, ranks_per_node: int | None) -> int:
     """How many consecutive iterations to resample together: about as long as ranks' noise remembers (Davison, Hinkley,
     Bootstrap Methods, 1997, section 8.2.3), as far as enough runs are left."""
-    memory = components(sample.scores, ranks_per_node).memory
+    memory = pooled(sample.scores, ranks_per_node).memory
     if memory <= 0:
         return 1
     return max(1, min(ceil((1 + memory) / (1 - memory)), iterations // LEAST_CLUSTERS))

@@ -78,8 +78,8 @@ def _tests(found: Fitted) -> Iterator[Sequence[str]]:
     if found.stability is not None:
         stable, (few, many) = found.stability, found.doubled
         yield (
-            f"maxima of {many} ranks are {stable.expected:.3f} above those of {few}", f"{stable.measured:.3f}", "",
-            "yes" if stable.holds else "NO",
+            f"maxima of {many} ranks above those of {few}, by {stable.expected:.3f} if so",
+            f"{stable.measured:.3f}", "", "yes" if stable.holds else "NO",
         )  # fmt: skip
     yield "ranks are alike: variance that stays with them", percent(parts.rank_share), *_chance(parts.p_rank)
     if parts.ranks > 2:
@@ -104,7 +104,7 @@ def _chance(p: float) -> tuple[str, str]:
 
 def _taxes(found: Fitted) -> Iterator[Sequence[str]]:
     families = [cell for family in found.laws for cell in (f"tau, {family}", f"{found.level * 100:g} %")]
-    yield "tax of the mean rank", "measured", *families, "of the law"
+    yield "tax of the mean rank", "of the blocks", *families, "of the law"
     for row in found.taxes.to_dict("records"):
         cells = [
             cell

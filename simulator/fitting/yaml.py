@@ -58,7 +58,7 @@ def _intervals(found: Fitted) -> dict[str, str]:
         str(name): f"the fit above, {found.level * 100:g} % interval {row['low']:.4g} to {row['high']:.4g}"
         for name, row in rows.iterrows() if row["low"] == row["low"]
     }  # fmt: skip
-    if "mu" not in found.proposal.base:
+    if found.proposal.dependence or "mu" not in found.proposal.base:
         said.pop("cv", None)  # of all times, and not of ranks within a block
     return said | {
         "xi": said.get("xi", "fixed at 0, the Gumbel law"),

@@ -24,7 +24,7 @@ from simulator.checks import InputError, count, keep, number, shown
 Array = NDArray[np.float64]
 
 MOST_UNLIKE = 1000.0  # the spread of one rank to that of another
-LARGEST_OFFSET = 8.0  # standard deviations
+LARGEST_OFFSET = 37.0  # standard deviations
 
 
 @dataclass(frozen=True, kw_only=True)

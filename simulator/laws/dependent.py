@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.checks import InputError, instance, shown
 from simulator.laws.base import Array, IndependentLaw, Law, Noise
-from simulator.laws.dependence import LARGEST_OFFSET, Dependence
+from simulator.laws.dependence import Dependence
 
 
 def dependent(
@@ -73,11 +73,14 @@ class Dependent(Law):
     def note(self) -> str:
         run = (
             "compute: ranks keep their effects through the run, so that standard errors are over the iterations of "
-            "these ranks, and closed forms over all that might have been drawn"
+            "these ranks, and closed forms over all that might be drawn: other seeds draw others"
         )
-        known = max(len(self.dependence.offsets), len(self.dependence.spreads))
-        repeat = f"compute: offsets and spreads are of {known} ranks, which more ranks repeat"
-        said = [self.law.note, run if self.dependence.rank > 0 else "", repeat if known else ""]
+        known = {name: len(getattr(self.dependence, name)) for name in ("offsets", "spreads")}
+        repeat = " and ".join(f"{name} of {count} ranks" for name, count in known.items() if count)
+        said = [
+            self.law.note, run if self.dependence.rank > 0 else "",
+            f"compute: more ranks repeat the {repeat}" if repeat else "",
+        ]  # fmt: skip
         return "; ".join(filter(None, said))
 
     @property
@@ -145,7 +148,8 @@ class Dependent(Law):
 @lru_cache(maxsize=64)
 def _largest(d: Dependence, n: int) -> tuple[Array, Array]:
     """Distribution function of the largest Y of ``n`` ranks, without the common part: edges, and chances below them."""
-    edges = np.linspace(-LARGEST_OFFSET - 9, LARGEST_OFFSET + 9, 12_001)
+    reach = max(map(abs, d.offsets), default=0.0) + 9
+    edges = np.linspace(-reach, reach, 12_001)
     # Ranks repeat: a pattern of offsets on a pattern of nodes, and what is left at the end.
     period = lcm(max(len(d.offsets), len(d.spreads), 1), d.ranks_per_node if d.node else 1)
     parts = [(period, n // period), (n % period, 1)]

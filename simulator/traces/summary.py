@@ -141,7 +141,7 @@ def summarise(findings: Findings, names: bool = False) -> Summary:
     from simulator.provenance import version_of
 
     groups = list(dict.fromkeys(findings.summary["group"]))
-    known = {group: plain(group) if names else f"group {i}" for i, group in enumerate(groups)}
+    known = distinct(groups) if names else {group: f"group {i}" for i, group in enumerate(groups)}
     ranks = findings.ranks
     return Summary(
         format=FORMAT,
@@ -245,14 +245,14 @@ def read_summary(path: Path) -> Summary:
     if summary.format != FORMAT or summary.version != VERSION:
         found = f"{summary.format!r} of version {summary.version}"
         raise InputError(f"summary {path.name} must be a {FORMAT!r} of version {VERSION}; got {found}")
+    groups = distinct([part.group for part in summary.blocks] + [own.group for own in summary.collectives])
+    names = distinct([block.block for block in summary.blocks])
     for block in summary.blocks:
-        block.group, block.block = plain(block.group), plain(block.block)
+        block.group, block.block = groups[block.group], names[block.block]
         gap = [block.gap] if block.gap else []
         _check(path, f"block {block.block!r} of {block.group!r}", block.ranks, block.collective, [block.busy, *gap])
     for own in summary.collectives:
-        own.group, own.operation, own.reason = plain(own.group), plain(own.operation), plain(own.reason, 1000)
-        if len(set(own.label)) < len(own.label):
-            raise InputError(f"summary {path.name} must label each collective differently; {own.operation} has not")
+        own.group, own.operation, own.reason = groups[own.group], plain(own.operation), plain(own.reason, 1000)
         _check(path, f"{own.operation} of {own.group!r}", own.ranks, own.label, [own.duration])
     return summary
 
@@ -265,6 +265,24 @@ def plain(name: str, most: int = 60) -> str:
     """
     clean = "".join(c if c.isprintable() else "?" for c in name)
     return clean if len(clean) <= most else f"{clean[: most - 1]}…"
+
+
+def distinct(names: Sequence[str]) -> dict[str, str]:
+    """Each name as ``plain`` has it, with a number where two would become one.
+
+    >>> distinct(["a\\n", "a\\t", "b", "b"])
+    {'a\\n': 'a?', 'a\\t': 'a? (2)', 'b': 'b'}
+    """
+    known: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(names):
+        clean, i = plain(name), 1
+        while clean in taken:
+            i += 1
+            clean = f"{plain(name)} ({i})"
+        taken.add(clean)
+        known[name] = clean
+    return known
 
 
 def _check(path: Path, what: str, ranks: Sequence[int], labels: Sequence[int], tables: Sequence[Times]) -> None:

@@ -83,10 +83,10 @@ def _stragglers(summary: pd.DataFrame) -> Iterator[str]:
 
 
 def _explanation_rows(explanation: pd.DataFrame) -> Iterator[Sequence[str]]:
-    yield "group, operation", "tax", "GPU work apart", "corr.", "GPU idle apart", "corr.", "cause"
+    yield "group, operation", "count", "tax", "GPU work apart", "corr.", "GPU idle apart", "corr.", "cause"
     for row in explanation.to_dict("records"):
         yield (
-            f"{row['group']}, {row['operation']}", duration(row["tax_fastest_mean"]),
+            f"{row['group']}, {row['operation']}", f"{row['collectives']:,}", duration(row["tax_fastest_mean"]),
             *_apart(row, "busy"), *_apart(row, "idle"), row["cause"],
         )  # fmt: skip
 

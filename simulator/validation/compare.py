@@ -14,6 +14,7 @@ from simulator.fit.components import LEVEL
 from simulator.fitting.fitted import Fitted
 from simulator.laws.base import Array
 from simulator.report import duration, percent
+from simulator.traces.measure import persistence
 from simulator.validation.job import Job
 from simulator.validation.simulate import STATISTICS, Run, measured_run
 
@@ -25,6 +26,7 @@ COLUMNS = (
 )  # fmt: skip
 DISTANCE = "tax_fastest_ks"  # Kolmogorov-Smirnov, of the tax of the fastest rank
 TICK = 1e-6  # relative: means of rounded times are no closer
+FEW_STEPS = 10
 STEADY = 0.2  # coefficient of variation of the collective's own time above which it is no constant
 EXPLAINS = 0.5  # correlation of tax and compute below which compute does not explain the tax
 
@@ -97,6 +99,8 @@ class Comparison:
             yield f"no law could be fitted, so that measured steps are resampled: {self.why}"
         if self.fitted is not None:
             yield from self.fitted.proposal.reasons
+        if self.fitted is not None:
+            yield from self._of_the_fit(self.fitted)
         if parts is not None and parts.p_rank < LEVEL:
             slow = job.ranks[int(np.argmax(parts.offsets))]
             kept = percent(parts.rank_share)
@@ -115,7 +119,31 @@ class Comparison:
         if job.transfer_cv > STEADY:
             varies = percent(job.transfer_cv)
             yield f"the collective itself takes no constant time: its shortest kernel varies by {varies}"
+        yield from self._of_the_straggler()
+        if job.steps < FEW_STEPS:
+            yield f"{job.steps} steps are too few to tell laws apart"
         yield from job.notes
+
+    def _of_the_fit(self, fitted: Fitted) -> Iterator[str]:
+        """What another fit would take up."""
+        if fitted.parts.p_cancel < LEVEL and fitted.proposal.base.get("parent") not in (None, "zero_sum"):
+            yield ("the times of a block cancel more than independent ranks' would: fit.parent=zero_sum takes them so")
+        if fitted.family == "gumbel" and fitted.ratio is not None and fitted.ratio.p_value < LEVEL:
+            yield f"maxima have a shape, xi = {fitted.ratio.gev.xi:.3f}: fit.family=gev takes it up"
+
+    def _of_the_straggler(self) -> Iterator[str]:
+        """Whether the rank that is last most often is the same."""
+        job = self.job
+        measured, simulated = (
+            np.bincount(np.concatenate([run.last for run in runs]).astype(np.intp), minlength=len(job.ranks))
+            for runs in ([measured_run(job)], self.runs[self.main])
+        )
+        last, instead = int(measured.argmax()), int(simulated.argmax())
+        if last != instead and persistence(int(measured[last]), job.steps, len(job.ranks)) < LEVEL:
+            yield (
+                f"rank {job.ranks[last]} is last in {measured[last]} of {job.steps} steps; simulated is rank "
+                f"{job.ranks[instead]} most often"
+            )
 
 
 def _ks(values: Array, ordered: Array) -> float:

@@ -129,10 +129,27 @@ def jobs_of(summary: Summary, *, measure: str, group: str | None, operation: str
     return found
 
 
+def left_out(summary: Summary) -> Iterator[str]:
+    """Collectives of a summary that cannot be simulated, and why."""
+    for own in summary.collectives:
+        blocks = [block for block in summary.blocks if block.group == own.group]
+        why = ""
+        if own.leading:
+            why = "comes before the compute of its step"
+        elif len(set(own.label)) < len(own.label):
+            why = "several in a step"
+        elif not own.duration:
+            why = own.reason or "none was matched"
+        elif not any(block.ranks == own.ranks for block in blocks):
+            why = "no compute block on the same ranks in the same order"
+        if why:
+            yield f"{own.group}, {own.operation} ({why})"
+
+
 def _job(own: Collectives, blocks: Sequence[Block], measure: str) -> Iterator[Job]:
     times = [_by_step(block, block.gap if measure == "gap" else block.busy) for block in blocks]
     gaps = [_by_step(block, block.gap) for block in blocks]
-    if not times or not own.duration:
+    if not times or not own.duration or len(set(own.label)) < len(own.label):
         return
     steps = [label for label in own.label if all(label in table for table in times)]
     if len(steps) < LEAST_STEPS or len(own.ranks) < 2:

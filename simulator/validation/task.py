@@ -16,12 +16,12 @@ from simulator.results import write_csv
 from simulator.task import Outcome, Progress, Task
 from simulator.traces.summary import Summary
 from simulator.validation.compare import Comparison
-from simulator.validation.job import Job, jobs_of
+from simulator.validation.job import Job, jobs_of, left_out
 from simulator.validation.pictures import pictures
 from simulator.validation.simulate import simulated_runs
 from simulator.validation.words import text_of
 
-OF_DATA = ("blocks ", "z ", "measure ", "clusters ", "times ", "n ")  # of a fit that the data do not allow
+OF_DATA = ("blocks ", "z ", "measure ", "clusters ", "times ", "n ", "offsets ")  # of a fit that the data do not allow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +79,7 @@ class Validate(Task):
         found = self.compare(summary, origin, progress)
         write_csv(pd.concat([comparison.table for comparison in found], ignore_index=True), folder / "validation.csv")
         write_pictures(pictures(found), folder)
-        leading = [f"{own.group}, {own.operation}" for own in summary.collectives if own.leading]
-        return Outcome(f"{self.name}: {text_of(found, origin, self.measure, leading)}")
+        return Outcome(f"{self.name}: {text_of(found, origin, self.measure, list(left_out(summary)))}")
 
     def compare(self, summary: Summary, origin: str, progress: Progress | None = None) -> list[Comparison]:
         """Simulate every job of a summary.

@@ -23,10 +23,10 @@ NAMES = {
 }  # fmt: skip
 
 
-def text_of(found: Sequence[Comparison], origin: str, measure: str, leading: Sequence[str] = ()) -> str:
+def text_of(found: Sequence[Comparison], origin: str, measure: str, left_out: Sequence[str] = ()) -> str:
     """What is printed; of many jobs those that wait most in detail.
 
-    ``leading`` are the collectives that no compute comes before.
+    ``left_out`` are the collectives that could not be simulated, with the reason.
     """
     whole = "GPU work" if measure == "busy" else "all time between collectives"
     level = f"{found[0].level * 100:g} %"
@@ -40,10 +40,8 @@ def text_of(found: Sequence[Comparison], origin: str, measure: str, leading: Seq
     parts += ["\n".join(_job(comparison)) for comparison in found if comparison in most]
     if len(found) > MOST_DETAILED:
         parts.append(f"The other {len(found) - MOST_DETAILED} are in validation.csv.")
-    if leading:
-        parts.append(
-            "\n".join(wrap(f"Left out, since they come before the compute of their step: {', '.join(leading)}.", WIDTH))
-        )
+    if left_out:
+        parts.append("\n".join(wrap(f"Left out: {'; '.join(left_out)}.", WIDTH)))
     text = "\n\n".join(parts)
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
 
