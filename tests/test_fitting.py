@@ -439,6 +439,14 @@ def test_groups_are_pooled_without_taking_them_for_one_chain_of_ranks() -> None:
     assert both.ranks()["offset"].isna().all()
 
 
+def test_a_law_that_is_far_from_the_blocks_is_told() -> None:
+    times = NORMAL.sample(np.random.default_rng(0), (100, 8))
+    times[:, 3] *= 1 + np.random.default_rng(1).pareto(1.5, 100)  # one rank with a tail of its own
+    said = " ".join(fitted(summary_of(times)).warnings())
+    assert "is far from that of the blocks" in said
+    assert "is far from" not in " ".join(fitted(drawn(NORMAL, 100)).warnings())
+
+
 def test_one_straggler_of_many_ranks_has_a_law() -> None:
     law = dependent(law=NORMAL, offsets=[11.0 * (i == 5) for i in range(128)])
     found = fitted(drawn(law, 60, 128), m=4)

@@ -18,7 +18,7 @@ from simulator.fit.sample import Family
 from simulator.fitting.law import PERSISTENT, Proposal
 from simulator.fitting.sample import UNEVEN, Sample
 from simulator.laws.base import Array
-from simulator.report import percent
+from simulator.report import duration, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -244,12 +244,13 @@ class Fitted:
         low, high = row[f"tau_{self.family}_low"], row[f"tau_{self.family}_high"]
         if sample.n > sample.m and not low <= row["measured"] <= high:
             yield f"the measured tax at n = {sample.n} lies outside the interval of tau({sample.n})"
-        if (
-            sample.by_instance
-            and sample.m < sample.n
-            and self.parts.p_cancel < LEVEL
-            and base.get("parent") != "zero_sum"
-        ):
+        own = float(row["tau_law"])
+        if isfinite(own) and abs(own / row["measured"] - 1) > FAR:
+            yield (
+                f"the written law's tax at n = {sample.n}, {duration(own)}, is far from that of the blocks, "
+                f"{duration(row['measured'])}: it does not describe them"
+            )
+        if sample.by_instance and self.parts.p_cancel < LEVEL and base.get("parent") != "zero_sum":
             yield "the times of a block cancel more than independent ranks' would: parent=zero_sum takes them so"
         elif sample.by_instance and base.get("parent") == "spliced":
             yield (
