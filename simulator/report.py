@@ -213,6 +213,15 @@ def percent(share: float, digits: int = 1) -> str:
     return f"{share * 100:.{digits}f} %"
 
 
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal, whatever names from files are in it; line ends stay.
+
+    >>> printable("rank 0\\n\\x1b[2J")
+    'rank 0\\n?[2J'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
 def grid(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of text as lines, columns aligned: the first to the left, others to the right.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.checks import InputError
 from simulator.fit import Gev, fit_gumbel_lmoments
 from simulator.fit.bootstrap import Bootstrap
-from simulator.fit.components import LEVEL, Components, pooled
+from simulator.fit.components import LEVEL, Components
 from simulator.fit.goodness import Distance, LikelihoodRatio, Stability
 from simulator.fit.intervals import Parameter, maxima_needed, profile
 from simulator.fit.sample import Family
@@ -60,7 +60,7 @@ class Fitted:
         sizes: n for which the tax is given.
         level: of all intervals.
         run: consecutive iterations that were resampled together.
-        ranks_per_node: consecutive ranks that share a node; None for no such part.
+        parts: parts of the variance of the times themselves.
         doubled: ranks of the maxima that ``stability`` compares, the smaller and the larger.
     """
 
@@ -76,7 +76,7 @@ class Fitted:
     sizes: Sequence[int]
     level: float
     run: int
-    ranks_per_node: int | None
+    parts: Components
     doubled: tuple[int, int]
 
     @property
@@ -88,11 +88,6 @@ class Fitted:
     def z(self) -> Array:
         """z-scores of the maxima."""
         return self.sample.z()
-
-    @cached_property
-    def parts(self) -> Components:
-        """Parts of the variance of the times themselves."""
-        return pooled(self.sample.scores, self.ranks_per_node)
 
     @cached_property
     def parameters(self) -> pd.DataFrame:

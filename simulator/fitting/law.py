@@ -62,7 +62,7 @@ class Proposal:
         return dependent(law=self.independent, **self.dependence) if self.dependence else self.independent
 
 
-def propose(sample: Sample, fit: Gev, parent: str, ranks_per_node: int | None) -> Proposal:
+def propose(sample: Sample, fit: Gev, parts: Components, parent: str, ranks_per_node: int | None) -> Proposal:
     """The law to simulate with.
 
     Where one rank is persistently slow, the maximum of m ranks is that rank's time and says nothing of extremes: times
@@ -71,14 +71,10 @@ def propose(sample: Sample, fit: Gev, parent: str, ranks_per_node: int | None) -
     Args:
         sample: what the law was fitted to.
         fit: the law of the maxima.
+        parts: of the variance of its scores.
         parent: how maxima become times of single ranks.
         ranks_per_node: consecutive ranks that share a node; None for no such part.
-
-    Raises:
-        InputError: for fewer than 3 blocks.
     """
-    scores = sample.scores
-    parts = pooled(scores, ranks_per_node)
     found = _dependence(parts, sample, ranks_per_node)
     whole = _short(sample.total_cv * sqrt(parts.total))  # within blocks and between them
     plain = Proposal(base={"mean": _short(sample.mean), "cv": whole}, dependence=found, parts=parts)
@@ -104,7 +100,7 @@ def propose(sample: Sample, fit: Gev, parent: str, ranks_per_node: int | None) -
     if "common" in found and not sample.by_instance:
         reasons.append("maxima include what all ranks of a block share: centring=instance leaves it out")
     if found and isinstance(law, IndependentLaw):
-        seen, parts = parts, pooled([_scores(law, table) for table in scores], ranks_per_node)
+        seen, parts = parts, pooled([_scores(law, table) for table in sample.scores], ranks_per_node)
         found = _dependence(parts, sample, ranks_per_node, seen)
     return Proposal(base=base, dependence=found, parts=parts, reasons=reasons)
 

@@ -143,7 +143,8 @@ class FitLaw(Task):
                 f"iterations; those of {origin} give {maxima} of {iterations}"
             )
         z = checked_family(sample.z(), "gumbel")
-        run = _run(sample, iterations, self.ranks_per_node)
+        parts = pooled(sample.scores, self.ranks_per_node)
+        run = _run(parts.memory, iterations)
         clusters //= run
         laws, no_gev = self._laws(sample, clusters)
         _tell(progress, 1)
@@ -155,8 +156,8 @@ class FitLaw(Task):
         return Fitted(
             origin=origin, sample=sample, laws=laws, no_gev=no_gev, distance=distance,
             ratio=gumbel_or_gev(z) if "gev" in laws else None, stability=self._stability(sample, clusters),
-            family=family, proposal=propose(sample, laws[family].fit, self.parent, self.ranks_per_node),
-            sizes=self.sizes, level=self.level, run=run, ranks_per_node=self.ranks_per_node, doubled=_doubled(sample),
+            family=family, proposal=propose(sample, laws[family].fit, parts, self.parent, self.ranks_per_node),
+            sizes=self.sizes, level=self.level, run=run, parts=parts, doubled=_doubled(sample),
         )  # fmt: skip
 
     @property
@@ -220,10 +221,9 @@ def _tell(progress: Progress | None, done: int) -> None:
         progress(done, STAGES)
 
 
-def _run(sample: Sample, iterations: int, ranks_per_node: int | None) -> int:
+def _run(memory: float, iterations: int) -> int:
     """How many consecutive iterations to resample together: about as long as ranks' noise remembers (Davison, Hinkley,
     Bootstrap Methods, 1997, section 8.2.3), as far as enough runs are left."""
-    memory = pooled(sample.scores, ranks_per_node).memory
     if memory <= 0:
         return 1
     return max(1, min(ceil((1 + memory) / (1 - memory)), iterations // LEAST_CLUSTERS))

@@ -9,7 +9,7 @@ from typing import Any
 
 from simulator.fit.components import LEVEL
 from simulator.fitting.fitted import Fitted
-from simulator.report import duration, grid, percent
+from simulator.report import duration, grid, percent, printable
 from simulator.task import FOLDER
 
 WIDTH = 100
@@ -33,8 +33,7 @@ def text_of(found: Fitted, law_name: str) -> str:
         "\n".join(head), "\n".join(grid(list(_laws(found)))), "\n".join(grid(list(_tests(found)))),
         "\n".join(grid(list(_taxes(found)))), "\n".join(_notes(found)),
     ]  # fmt: skip
-    whole = "\n\n".join(part for part in parts if part)
-    said = "".join(c if c.isprintable() or c == "\n" else "?" for c in whole)
+    said = printable("\n\n".join(part for part in parts if part))
     return f"{said}\n\n{_use(sample.n, law_name)}"
 
 

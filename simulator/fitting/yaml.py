@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from simulator.fitting.fitted import Fitted
-from simulator.laws import LogNormal
 
 UNITS = {
     "mean": "s",
@@ -37,17 +36,13 @@ def law_yaml(found: Fitted) -> str:
     ]
     estimates = _intervals(found)
     base = {key: (value, estimates.get(key, "the fit above")) for key, value in proposal.base.items()}
-    target = "simulator.laws.block_maxima" if "mu" in proposal.base else f"simulator.laws.{_kind(found)}"
+    target = f"simulator.laws.{proposal.kind.__name__}"
     if not proposal.dependence:
         return "\n".join([*lines, f"_target_: {target}", *_entries(base), ""])
     found_parts = {key: (value, "the fit above") for key, value in proposal.dependence.items()}
     dependence = {**{key: (value, "nothing beyond chance") for key, value in NONE.items()}, **found_parts}
     lines += ["_target_: simulator.laws.dependent", "law:", f"  _target_: {target}"]
     return "\n".join([*lines, *(f"  {line}" for line in _entries(base)), *_entries(dependence), ""])
-
-
-def _kind(found: Fitted) -> str:
-    return "LogNormal" if found.proposal.kind is LogNormal else "Normal"
 
 
 def _intervals(found: Fitted) -> dict[str, str]:

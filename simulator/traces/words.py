@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from simulator.report import duration, grid, percent
+from simulator.report import duration, grid, percent, printable
 from simulator.traces import measure
 from simulator.traces.findings import Findings
 
@@ -24,7 +24,7 @@ def text(findings: Findings) -> str:
     more = [f"and {len(said) - MOST_NOTES} more in the tables"] if len(said) > MOST_NOTES else []
     parts += ["\n".join([*said[:MOST_NOTES], *more])] if said else []
     whole = "\n\n".join(parts)
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in whole)
+    return printable(whole)
 
 
 def tables(findings: Findings) -> list[tuple[str, list[Sequence[str]]]]:

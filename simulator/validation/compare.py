@@ -99,7 +99,6 @@ class Comparison:
             yield f"no law could be fitted, so that measured steps are resampled: {self.why}"
         if self.fitted is not None:
             yield from self.fitted.proposal.reasons
-        if self.fitted is not None:
             yield from self._of_the_fit(self.fitted)
         if parts is not None and parts.p_rank < LEVEL:
             slow = job.ranks[int(np.argmax(parts.offsets))]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from simulator.report import duration, grid, percent
+from simulator.report import duration, grid, percent, printable
 from simulator.validation.compare import DISTANCE, Comparison
 from simulator.validation.simulate import STATISTICS
 
@@ -42,8 +42,7 @@ def text_of(found: Sequence[Comparison], origin: str, measure: str, left_out: Se
         parts.append(f"The other {len(found) - MOST_DETAILED} are in validation.csv.")
     if left_out:
         parts.append("\n".join(wrap(f"Left out: {'; '.join(left_out)}.", WIDTH)))
-    text = "\n\n".join(parts)
-    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return printable("\n\n".join(parts))
 
 
 def _all(found: Sequence[Comparison]) -> Iterator[Sequence[str]]:
