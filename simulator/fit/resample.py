@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
+from math import ceil, log
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -152,6 +152,23 @@ def refit(values: Array, draws: Draws, cluster: NDArray[np.intp], family: Family
     if not np.isfinite([mu, sigma, xi]).all():
         raise InputError("blocks must have maxima that differ in every resample of the clusters; in some all are equal")
     return np.stack([centre + unit * mu, unit * sigma, xi]), converged > 0
+
+
+def check_level(level: float, name: str, drawn: int) -> None:
+    """Refuse an interval of a level whose ends lie beyond all of ``drawn`` draws.
+
+    Args:
+        level: chance that the interval holds, from 0.5 on.
+        name: field that says how many are drawn.
+        drawn: how many.
+
+    >>> check_level(0.999, "runs", 200)
+    Traceback (most recent call last):
+    simulator.checks.InputError: runs must be at least 2000 for level 0.999; got 200
+    """
+    number("level", level, least=0.5, below=1)
+    if 2 / (1 - level) > drawn * (1 + 1e-9):
+        raise InputError(f"{name} must be at least {ceil(2 / (1 - level) - 1e-6)} for level {level:g}; got {drawn}")
 
 
 def interval_of(values: Array, draws: Draws, level: float, method: Method) -> Interval:

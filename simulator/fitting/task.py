@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import MAX_RANKS, InputError, count, flag, number, one_of, shown, text, texts
+from simulator.checks import MAX_RANKS, InputError, count, flag, one_of, shown, text, texts
 from simulator.fit.bootstrap import Bootstrap, cluster_bootstrap
 from simulator.fit.components import LEVEL, pooled
 from simulator.fit.goodness import Stability, anderson_darling, gumbel_or_gev, max_stability
-from simulator.fit.resample import LEAST_CLUSTERS, Centring
+from simulator.fit.resample import LEAST_CLUSTERS, Centring, check_level
 from simulator.fit.sample import LEAST_MAXIMA, Family, checked_family
 from simulator.fitting.fitted import MEANINGFUL, Fitted
 from simulator.fitting.law import propose
@@ -88,12 +88,9 @@ class FitLaw(Task):
         one_of("parent", self.parent, ["spliced", "zero_sum", "root"])
         flag("relative", self.relative)
         count("blocks_per_iteration", self.blocks_per_iteration)
-        number("level", self.level, least=0.5, below=1)
         count("replicates", self.replicates, least=100, most=100_000)
         count("seed", self.seed, least=0)
-        if 2 / (1 - self.level) > self.replicates * (1 + 1e-9):
-            least = ceil(2 / (1 - self.level) - 1e-6)
-            raise InputError(f"replicates must be at least {least} for level {self.level:g}; got {self.replicates}")
+        check_level(self.level, "replicates", self.replicates)
         if self.m is not None:
             count("m", self.m, least=2)
         if self.group is not None:

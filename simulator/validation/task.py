@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from pathlib import Path
 
-from simulator.checks import InputError, count, instance, number, one_of
+from simulator.checks import InputError, count, instance, one_of
+from simulator.fit.resample import check_level
 from simulator.fitting import FitLaw
 from simulator.fitting.fitted import Fitted
 from simulator.fitting.source import check_source, measured
@@ -63,10 +63,7 @@ class Validate(Task):
         one_of("measure", self.measure, ["busy", "gap"])
         count("runs", self.runs, least=20, most=100_000)
         count("seed", self.seed, least=0)
-        number("level", self.level, least=0.5, below=1)
-        if 2 / (1 - self.level) > self.runs * (1 + 1e-9):
-            least = ceil(2 / (1 - self.level) - 1e-6)
-            raise InputError(f"runs must be at least {least} for level {self.level:g}; got {self.runs}")
+        check_level(self.level, "runs", self.runs)
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``validation.csv`` and the pictures ``validation`` and ``prediction``."""
