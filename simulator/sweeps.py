@@ -167,16 +167,26 @@ class Collect(Task):
 
 def write_sweep(points: Sequence[Mapping[str, Any]], folder: Path) -> Outcome:
     """Write ``sweep.csv`` and the curves over what was swept; says what is in them."""
-    from simulator.plots import write_pictures
-
     table = sweep_table(points)
     write_csv(table, folder / "sweep.csv")
-    pictures = sweep_pictures(table)
-    write_pictures(pictures, folder)
+    undrawn = _draw(table, folder)
     bad = table[table["status"] != "ok"]
-    lines = [sweep_text(table)]
+    lines = [sweep_text(table), *undrawn]
     lines += [f"failed: {_label(row)}: {row['error']}" for _, row in bad.iterrows()]
-    return Outcome("\n".join(lines), bad.empty)
+    return Outcome("\n".join(lines), bad.empty and not undrawn)
+
+
+def _draw(table: pd.DataFrame, folder: Path) -> list[str]:
+    """Draw the pictures; says why they are left out where that goes wrong, since it must not lose the table."""
+    from simulator.plots import write_pictures
+
+    try:
+        write_pictures(sweep_pictures(table), folder)
+    except OSError:  # the disk is full: nothing can be kept
+        raise
+    except Exception as error:
+        return [f"pictures left out: {type(error).__name__}: {error}"]
+    return []
 
 
 def swept(table: pd.DataFrame) -> list[str]:
@@ -200,7 +210,8 @@ def sweep_pictures(table: pd.DataFrame) -> list[Picture]:
         return []
     x = max(numeric, key=lambda name: (table[name].nunique(), name == "n"))
     tied = [name for name in parameters if name != x and not _follows(table, name, x)]
-    series = table[tied].astype(str).agg(", ".join, axis=1) if tied else pd.Series("", index=table.index)
+    labels = [", ".join(str(value) for value in row if not pd.isna(value)) for row in table[tied].to_numpy(object)]
+    series = pd.Series(labels, index=table.index)
     log = bool((table[x] > 0).all() and table[x].max() >= 8 * table[x].min())
 
     def panel(title: str, unit: str, scale: float, styles: Mapping[str, tuple[str, str]], log_y: bool = False) -> Panel:
@@ -259,7 +270,7 @@ def sweep_text(table: pd.DataFrame) -> str:
     names = swept(table[table["status"] == "ok"])
     lines = ["  ".join([*(f"{name:>12}" for name in names), *(f"{label:>13}" for label, _ in shown.values())])]
     for _, row in table[table["status"] == "ok"].iterrows():
-        values = [f"{row[name]!s:>12}" for name in names]
+        values = [f"{'-' if row[name] != row[name] else row[name]!s:>12}" for name in names]
         values += [f"{row[name] * scale:>13.5g}" for name, (_, scale) in shown.items()]
         lines.append("  ".join(values))
     return "\n".join(lines)
