@@ -1,10 +1,10 @@
-"""``python -m simulator``: the command of app.py."""
+"""``python -m simulator``: the command."""
 
 import sys
 
 if __name__ == "__main__":
     try:
-        from simulator.app import main
+        from simulator.command.app import main
 
         sys.exit(main())
     except KeyboardInterrupt:  # before the command could attend to it

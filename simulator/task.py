@@ -1,11 +1,12 @@
-"""What an experiment may start besides a simulation: a task that fills a folder and says in words what it found."""
+"""What ``+experiment=NAME`` starts: a task that fills a folder and says in words what it found."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 FOLDER = "\0"
 Progress = Callable[[int, int], None]  # steps done, steps in all
@@ -13,19 +14,32 @@ Progress = Callable[[int, int], None]  # steps done, steps in all
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a task found: ``text`` to print, and whether it is what was to be shown (False: exit status 1).
+    """What a task found.
 
-    ``FOLDER`` in the text stands for the folder that was written, as a shell takes it.
+    Attributes:
+        text: to print. ``FOLDER`` in it stands for the folder that was written, as a shell takes it.
+        ok: whether it is what was to be shown (False: exit status 1).
+        manifest: what the manifest of the folder says besides the configuration, versions and commit: seed, notes, ...
     """
 
     text: str
     ok: bool = True
+    manifest: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Task(ABC):
-    """A root of the configuration: a frozen dataclass with a ``name``, whose fields are keys of the command line."""
+    """A root of the configuration: a frozen dataclass with a ``name``, whose fields are keys of the command line.
+
+    Attributes:
+        name: name of the experiment.
+        steps: what its progress counts.
+    """
 
     name: str
+    steps: ClassVar[str] = "steps"
+
+    def check(self) -> None:  # noqa: B027 - most tasks know all about their fields when they are made
+        """Raise InputError for what can be known to be wrong before the work begins and a folder is made."""
 
     @abstractmethod
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:

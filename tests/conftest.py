@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from simulator import configs
-from simulator.build import build
-from simulator.experiment import Experiment
+from simulator import Simulate
+from simulator.command import compose
+from simulator.command.build import build
 from simulator.laws import Law, block_maxima
-from simulator.studies.base import Study
-from simulator.workloads import TensorParallel
+from simulator.tasks.studies.base import Study
+from simulator.workload.training import TensorParallel
 from topologies import NVSwitch
 
 
@@ -32,25 +32,25 @@ def paper_law(name: str = "gumbel", parent: str = "spliced", **changes: Any) -> 
     return block_maxima(**{**PAPER[name], "parent": parent, **changes})
 
 
-def paper_job(**changes: Any) -> Experiment:
+def paper_job(**changes: Any) -> Simulate:
     """The paper's job at n = 8, with ``changes``."""
     settings: dict[str, Any] = {
         "n": 8, "topology": NVSwitch(alpha=5e-6, bandwidth=450e9), "compute": paper_law(),
         "workload": TensorParallel(layers=80, bytes=2**28), "plots": False,
     }  # fmt: skip
-    return Experiment(**{**settings, **changes})
+    return Simulate(**{**settings, **changes})
 
 
 @pytest.fixture
-def job() -> Experiment:
+def job() -> Simulate:
     return paper_job()
 
 
 def built(config_dir: Path | None, *overrides: str) -> Any:
     """What the command line constructs for these overrides: an experiment or another task."""
-    hydra = configs.open_hydra(str(config_dir) if config_dir else None)
-    config = hydra.compose_config(configs.CONFIG, list(overrides), configs.RunMode.RUN)
-    job = configs.current_job(configs.enter_run(config))
+    hydra = compose.open_hydra(str(config_dir) if config_dir else None)
+    config = hydra.compose_config(compose.CONFIG, list(overrides), compose.RunMode.RUN)
+    job = compose.current_job(compose.enter_run(config))
     return build(job.tree, choices=job.choices)
 
 

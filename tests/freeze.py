@@ -101,7 +101,8 @@ def cases() -> dict[str, list[str]]:
     }  # fmt: skip
     from tests.test_cli import BAD
 
-    found |= {f"bad {i} {case[0][:60]!r}": case[0].split("|") for i, case in enumerate(BAD)}
+    bad = [case for case in BAD if "_target_=simulator" not in case[0]]  # where a module lives may change
+    found |= {f"bad {i} {case[0][:60]!r}": case[0].split("|") for i, case in enumerate(bad)}
     return found
 
 
@@ -149,6 +150,7 @@ def normal(out: Path) -> dict[str, bytes]:
         text = "\n".join(_contents(path, points))
         for key, overrides in points.items():
             name, text = name.replace(key, f"<{overrides}>"), text.replace(key, f"<{overrides}>")
+        text = re.sub(r"'(simulator|topologies)[\w.]*\.(\w+)'", r"'\2'", text)
         text = re.sub(r"[0-9a-f]{16}\.failed", "failed", text).replace(str(out), "OUT")
         text = text.replace(str(out.parent / "source"), "SOURCE").replace(str(ROOT), "SOURCE")
         text = re.sub(r"\b\d+\.\d s$", "TIME", text, flags=re.M)
@@ -164,7 +166,7 @@ def _overrides(manifest: Path) -> str:
 def _contents(path: Path, points: dict[str, str]) -> Iterator[str]:
     if path.name == "manifest.json":
         record = json.loads(path.read_text())
-        for key in ("commit", "versions", "wall_time", "peak_memory", "platform", "cpu_features"):
+        for key in ("commit", "source", "versions", "wall_time", "peak_memory", "platform", "cpu_features"):
             record.pop(key, None)
         yield json.dumps(_untargeted(record), indent=1)
     elif path.name == "sweep.csv":

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import simpy
 
-from simulator.engine import Draws
-from simulator.engine_events import Events
-from simulator.engine_vector import Vector
-from simulator.experiment import Experiment
-from simulator.simulation import run
-from simulator.workloads import TensorParallel
+from simulator.simulation.draws import Draws
+from simulator.simulation.events import Events
+from simulator.simulation.experiment import Experiment
+from simulator.simulation.runner import run
+from simulator.simulation.vector import Vector
+from simulator.workload.training import TensorParallel
 from tests.conftest import paper_job
 
 pytestmark = pytest.mark.benchmark
@@ -64,7 +64,7 @@ def test_vector_engine_against_drawing_alone():
 def test_vector_engine_memory():
     """Peak memory of a process that runs it, and that it does not grow with iterations."""
     code = (
-        "import resource, sys; from tests.conftest import paper_job; from simulator.simulation import run;"
+        "import resource, sys; from tests.conftest import paper_job; from simulator import run;"
         f"run(paper_job(n={N}, iterations=int(sys.argv[1])));"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
     )

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simulator.app import main
-from simulator.calibrate import Calibrate, Calibration
 from simulator.checks import InputError
-from simulator.collectives import Kind
-from simulator.hockney import fit_line, fit_model, held_out_error, relative_errors
-from simulator.nccl_tests import Measurements, read_measurements
-from simulator.topology import Topology
+from simulator.command.app import main
+from simulator.network.collectives import Kind
+from simulator.network.topology import Topology
+from simulator.tasks.calibrate.hockney import fit_line, fit_model, held_out_error, relative_errors
+from simulator.tasks.calibrate.nccl_tests import Measurements, read_measurements
+from simulator.tasks.calibrate.task import Calibrate, Calibration
 from tests.test_config import numbers_without_source
 from topologies import NVSwitch, Ring, Torus3D
 

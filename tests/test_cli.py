@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.app import main
+from simulator.command.app import main
 from tests.command import PATIENCE, ROOT, command, wait_until
 
 QUICK = ["iterations=2", "workload.layers=2", "plots=false"]
@@ -139,7 +139,7 @@ BAD = [
         "topology._target_ must name something in simulator, topologies",
         "got 'os.system'",
     ),
-    ("topology._target_=simulator.provenance.commit", "topology._target_ must name a Topology"),
+    ("topology._target_=simulator.files.manifest.commit", "topology._target_ must name a Topology"),
     ("+topology._partial_=true", "topology._partial_ is not a key"),
     ("plugins=[nope]", "plugins 'nope' does not exist"),
     ("plugins=nope", "plugins must be a list of module names"),
@@ -304,7 +304,7 @@ def test_a_plugin_cannot_end_the_command_silently(
         if inside
         else statement
     )
-    (tmp_path / "ending.py").write_text(f"from simulator.topology import Topology\n{text}\n")
+    (tmp_path / "ending.py").write_text(f"from simulator import Topology\n{text}\n")
     (tmp_path / "topology").mkdir()
     (tmp_path / "topology" / "star.yaml").write_text("_target_: ending.star\nalpha: 1.0\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -332,8 +332,8 @@ def test_a_topology_of_ones_own(
 ) -> None:
     (tmp_path / "my_module.py").write_text(
         "from dataclasses import dataclass\n"
-        "from simulator.collectives import ring\n"
-        "from simulator.topology import Topology\n\n"
+        "from simulator import ring\n"
+        "from simulator import Topology\n\n"
         "@dataclass(frozen=True, kw_only=True)\n"
         "class Mine(Topology):\n"
         "    hops: int = 1\n\n"
@@ -363,7 +363,7 @@ def test_cfg_prints_the_configuration(capsys: pytest.CaptureFixture[str], tmp_pa
 def test_a_bug_is_told_apart_from_a_mistake(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("simulator.report.WIDTH", "oops")
+    monkeypatch.setattr("simulator.tasks.simulate.words.WIDTH", "oops")
     assert main([*QUICK]) == 1
     err = capsys.readouterr().err
     assert "internal error: " in err
@@ -384,7 +384,7 @@ def test_an_interruption_is_told_whatever_a_library_makes_of_it(
         finally:
             raise AttributeError("of a half-made object")
 
-    monkeypatch.setattr("simulator.app._perform", stopped)
+    monkeypatch.setattr("simulator.command.app._perform", stopped)
     assert main([*extra, *QUICK]) == 130
     assert "interrupted" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -392,7 +392,7 @@ def test_an_interruption_is_told_whatever_a_library_makes_of_it(
 
 def test_help_teaches_without_importing_anything_heavy() -> None:
     code = (
-        "import sys; from simulator.app import main; status = main(['--help']); "
+        "import sys; from simulator.command.app import main; status = main(['--help']); "
         "heavy = {'numpy', 'hydra', 'pandas', 'rich', 'scipy', 'matplotlib'} & set(sys.modules); "
         "sys.exit(f'imported {heavy}' if heavy else status)"
     )
@@ -459,7 +459,7 @@ def test_a_full_disk_is_told_with_how_much_was_too_much(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000));"
-        "from simulator.app import main; sys.exit(main(sys.argv[1:]))"
+        "from simulator.command.app import main; sys.exit(main(sys.argv[1:]))"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-c", code, "iterations=40", "plots=false", "hydra.run.dir=out"]

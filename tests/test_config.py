@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from simulator import configs
-from simulator.app import main
-from simulator.build import _hints, build, check_targets, keys, locate, unknown_key
 from simulator.checks import InputError
-from simulator.configdir import config_dir
-from simulator.experiment import Experiment
+from simulator.command import compose as command
+from simulator.command.app import main
+from simulator.command.build import _hints, build, check_targets, keys, locate, unknown_key
+from simulator.command.flags import config_dir
+from simulator.simulation.experiment import Experiment
 from simulator.task import Task
 
 FILES = sorted(path.relative_to(config_dir()) for path in config_dir().glob("*/*.yaml"))
 EXPERIMENTS = [path.stem for path in FILES if path.parent.name == "experiment"]
 
 
-def compose(*overrides: str, extra: Path | None = None) -> configs.Job:
-    hydra = configs.open_hydra(str(extra) if extra else None)
-    config = hydra.compose_config(configs.CONFIG, list(overrides), configs.RunMode.RUN)
-    return configs.current_job(configs.enter_run(config))
+def compose(*overrides: str, extra: Path | None = None) -> command.Job:
+    hydra = command.open_hydra(str(extra) if extra else None)
+    config = hydra.compose_config(command.CONFIG, list(overrides), command.RunMode.RUN)
+    return command.current_job(command.enter_run(config))
 
 
 MUST_BE_GIVEN = {  # keys without a default
@@ -252,8 +252,8 @@ def test_files_alone_import_nothing(
 
 def test_the_typed_overrides_name_the_plugins() -> None:
     """Not what a config holds in the place where Hydra keeps them."""
-    loader = configs.open_hydra(None).config_loader
-    config = loader.load_configuration(configs.CONFIG, ["n=4", "hydra.run.dir=x"], configs.RunMode.RUN)
+    loader = command.open_hydra(None).config_loader
+    config = loader.load_configuration(command.CONFIG, ["n=4", "hydra.run.dir=x"], command.RunMode.RUN)
     assert list(config.hydra.overrides.task) == ["n=4"]
     assert list(config.hydra.overrides.hydra) == ["hydra.run.dir=x"]
 
@@ -289,21 +289,24 @@ HOSTILE = [
     ),
 ]
 WITHIN = [
-    *("simulator.provenance.commit", "simulator.results.shutil.rmtree", "simulator.results.whole_folder"),
-    *("simulator.experiment.secrets.token_bytes", "simulator.laws.empirical.Path", "simulator.app.main"),
-    *("simulator.build.build", "simulator.provenance.subprocess.run", "simulator.results.os.remove"),
-    *("simulator.simulation.run", "simulator.laws.Normal", "topologies.ring.ring", "simulator.engine.Draws"),
-    *("simulator.workloads.scaled", "simulator.collectives.ring", "simulator.laws.Normal.scaled"),
+    *("simulator.files.manifest.commit", "simulator.simulation.results.shutil.rmtree"),
+    *("simulator.simulation.results.whole_folder", "simulator.simulation.experiment.secrets.token_bytes"),
+    *("simulator.laws.empirical.Path", "simulator.command.app.main"),
+    *("simulator.command.build.build", "simulator.files.manifest.subprocess.run"),
+    *("simulator.simulation.results.os.remove", "simulator.run"),
+    *("simulator.laws.Normal", "topologies.ring.ring"),
+    *("simulator.simulation.draws.Draws", "simulator.workload.training.scaled"),
+    *("simulator.ring", "simulator.laws.Normal.scaled"),
 ]
 
 
 def base() -> dict[str, object]:
     return {
-        "_target_": "simulator.experiment.Experiment",
+        "_target_": "simulator.Simulate",
         "n": 8,
         "topology": {"_target_": "topologies.Ring", "alpha": 5e-6, "bandwidth": 450e9},
-        "compute": {"_target_": "simulator.laws.Deterministic", "mean": 0.016},
-        "workload": {"_target_": "simulator.workloads.TensorParallel", "layers": 1, "bytes": 8},
+        "compute": {"_target_": "simulator.Deterministic", "mean": 0.016},
+        "workload": {"_target_": "simulator.TensorParallel", "layers": 1, "bytes": 8},
     }
 
 
@@ -312,7 +315,7 @@ def test_hostile_targets_are_refused_before_any_import(target: object, monkeypat
     def never(name: str) -> None:
         raise AssertionError(f"imported {name}")
 
-    monkeypatch.setattr("simulator.build.import_module", never)
+    monkeypatch.setattr("simulator.command.build.import_module", never)
     node = {"_target_": target, "command": "true"}
     places: list[dict[str, object]] = [
         node,
@@ -320,7 +323,7 @@ def test_hostile_targets_are_refused_before_any_import(target: object, monkeypat
         {**base(), "topology": {"_target_": "topologies.Ring", "alpha": node, "bandwidth": 1.0}},
         {
             **base(),
-            "workload": {"_target_": "simulator.workloads.Operations", "mesh": {}, "operations": [[{"a": node}]]},
+            "workload": {"_target_": "simulator.Operations", "mesh": {}, "operations": [[{"a": node}]]},
         },
     ]
     for tree in places:
@@ -335,7 +338,7 @@ def test_our_own_functions_are_not_targets(target: str) -> None:
         node,
         {**base(), "topology": node},
         {**base(), "name": node},
-        {**base(), "workload": {"_target_": "simulator.workloads.Operations", "mesh": {}, "operations": [node]}},
+        {**base(), "workload": {"_target_": "simulator.Operations", "mesh": {}, "operations": [node]}},
     ):
         with pytest.raises(
             InputError, match=r"must name a|is not allowed|does not exist|must be simulator\.experiment"
@@ -387,12 +390,12 @@ def test_a_plugin_that_breaks_is_one_sentence(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("key", "target", "words"),
     [
-        ("engine", "simulator.engine.Engine", "engine._target_: simulator.engine.Engine must define"),
-        ("workload", "simulator.workloads.Workload", "workload._target_: .* must define program"),
-        ("topology", "simulator.topology.Topology", "topology._target_: .* must define algorithms"),
-        ("workload", "simulator.experiment.Experiment", "workload._target_ must name a Workload; .* is none"),
-        ("engine", "simulator.workloads.TensorParallel", "engine._target_ must name an Engine; .* is none"),
-        ("compute", "simulator.workloads.scaled", "compute._target_ must name a Law; .* is none"),
+        ("engine", "simulator.Engine", "engine._target_: simulator.Engine must define"),
+        ("workload", "simulator.Workload", "workload._target_: .* must define program"),
+        ("topology", "simulator.Topology", "topology._target_: .* must define algorithms"),
+        ("workload", "simulator.Simulate", "workload._target_ must name a Workload; .* is none"),
+        ("engine", "simulator.TensorParallel", "engine._target_ must name an Engine; .* is none"),
+        ("compute", "simulator.workload.training.scaled", "compute._target_ must name a Law; .* is none"),
     ],
 )
 def test_what_cannot_be_constructed_is_refused(key: str, target: str, words: str) -> None:

@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 from simulator.checks import InputError
-from simulator.engine import Draws, Effects
-from simulator.engine_events import Events
-from simulator.engine_vector import Vector
 from simulator.laws import Dependent, Deterministic, EmpiricalBlocks, Law, Normal, dependent
-from simulator.simulation import run
-from simulator.workloads import DataParallel, TensorParallel
+from simulator.simulation.draws import Draws, Effects
+from simulator.simulation.events import Events
+from simulator.simulation.runner import run
+from simulator.simulation.vector import Vector
+from simulator.workload.training import DataParallel, TensorParallel
 from tests.conftest import paper_job, paper_law
 
 NORMAL = Normal(mean=1.0, cv=0.1)
@@ -188,7 +188,7 @@ def test_ranks_must_fit_the_pattern() -> None:
 
 
 def test_one_program_has_one_dependence() -> None:
-    from simulator.program import Compute, Program
+    from simulator.workload.program import Compute, Program
 
     laws = [dependent(law=NORMAL, rank=share) for share in (0.1, 0.2)]
     program = Program(mesh={"tp": 2}, operations=[Compute(name=str(i), law=law) for i, law in enumerate(laws)])

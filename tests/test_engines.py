@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.checks import InputError
-from simulator.collectives import Kind
-from simulator.engine import Draws, Engine
-from simulator.engine_events import Events
-from simulator.engine_vector import Vector
-from simulator.experiment import Experiment
 from simulator.laws import Deterministic, Law, LogNormal, Normal
-from simulator.program import Collective, Compute, Program
-from simulator.simulation import run, trace
-from simulator.workloads import DataParallel, Operations, TensorParallel
+from simulator.network.collectives import Kind
+from simulator.simulation.draws import Draws, Engine
+from simulator.simulation.events import Events
+from simulator.simulation.experiment import Experiment
+from simulator.simulation.runner import run, trace
+from simulator.simulation.vector import Vector
+from simulator.workload.program import Collective, Compute, Program
+from simulator.workload.training import DataParallel, Operations, TensorParallel
 from tests.conftest import paper_job, paper_law
 from topologies import NVSwitch, Ring, Torus3D
 
@@ -255,7 +255,7 @@ def test_the_aggregated_table_is_the_same_for_any_chunk_and_agrees_with_the_rows
     ]))  # fmt: skip
     rows = run(job).collectives
     assert len(rows) == 20 * (3 + 8)
-    monkeypatch.setattr("simulator.results.MOST_ROWS", 10)
+    monkeypatch.setattr("simulator.simulation.results.MOST_ROWS", 10)
     tables = [
         run(replace(job, engine=e)).collectives for e in (Vector(threads=1), Vector(iterations_per_chunk=3), Events())
     ]

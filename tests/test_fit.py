@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from simulator.checks import InputError
-from simulator.fit import Gev, block_centred, fit_gev, fit_gumbel, fit_gumbel_lmoments, instance_centred
+from simulator.statistics import Gev, block_centred, fit_gev, fit_gumbel, fit_gumbel_lmoments, instance_centred
 
 FITS = [fit_gumbel, fit_gumbel_lmoments, fit_gev]
 CENTRINGS = [instance_centred, block_centred]

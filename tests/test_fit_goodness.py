@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from simulator.checks import InputError
-from simulator.fit import anderson_darling, describe, fit_gev, fit_gumbel, gumbel_or_gev, max_stability
 from simulator.laws import block_maxima
+from simulator.statistics import anderson_darling, describe, fit_gev, fit_gumbel, gumbel_or_gev, max_stability
 from tests.test_fit import PORT_PIRIE, sample
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from simulator import fit as fits
+from simulator import statistics as fits
 from simulator.checks import InputError
-from simulator.fit import (
+from simulator.laws import block_maxima
+from simulator.statistics import (
     Gev,
     Interval,
     cluster_bootstrap,
@@ -22,8 +23,7 @@ from simulator.fit import (
     profile,
     profile_deviance,
 )
-from simulator.fit.resample import Draws, interval_of
-from simulator.laws import block_maxima
+from simulator.statistics.resample import Draws, interval_of
 from tests.test_fit import PORT_PIRIE, sample
 
 QUESTIONS = [*product(["mu", "sigma", "expected_max"], ["gumbel", "gev"]), ("xi", "gev")]

@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simulator import FitLaw, TraceReport
 from simulator.checks import InputError
-from simulator.fit import fit_gev, fit_gumbel, instance_centred
-from simulator.fit.bootstrap import cluster_bootstrap
-from simulator.fit.components import components, effective
-from simulator.fit.resample import Quantity
-from simulator.fit.sample import Family
-from simulator.fitting import FitLaw
-from simulator.fitting.fitted import Fitted
-from simulator.fitting.sample import Blocks, Sample, sample_of
-from simulator.fitting.yaml import law_yaml
 from simulator.laws import Law, LogNormal, Normal, dependent
-from simulator.traces import TraceReport, export
+from simulator.statistics import fit_gev, fit_gumbel, instance_centred
+from simulator.statistics.bootstrap import cluster_bootstrap
+from simulator.statistics.components import components, effective
+from simulator.statistics.resample import Quantity
+from simulator.statistics.sample import Family
+from simulator.tasks.fit.fitted import Fitted
+from simulator.tasks.fit.sample import Blocks, Sample, sample_of
+from simulator.tasks.fit.yaml import law_yaml
+from simulator.tasks.simulate import export
 from simulator.traces.summary import Summary, summarise
-from simulator.workloads import TensorParallel
+from simulator.workload.training import TensorParallel
 from tests.conftest import built, paper_job, paper_law
 from tests.traces import analyse, byte_dance, reference, stragglar, summary_of
 

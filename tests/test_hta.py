@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from simulator import Experiment
-from simulator.workloads import DataParallel, TensorParallel
+from simulator.workload.training import DataParallel, TensorParallel
 from tests.conftest import paper_job
 from tests.test_traces_export import exported, kernels, tp_dp_overlap
 from tests.traces import DLRM, Trace, analyse, collectives_of, dlrm

@@ -26,7 +26,7 @@ from simulator.laws import (
     ZeroSum,
     block_maxima,
     empirical,
-)  # fmt: skip
+)
 from tests.conftest import PAPER, paper_law
 from tests.test_laws import LAWS, MEASURED, every_independent_law, every_law, rng
 

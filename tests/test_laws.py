@@ -21,7 +21,7 @@ from simulator.laws import (
     Normal,
     block_maxima,
     empirical,
-)  # fmt: skip
+)
 from simulator.laws.gev import box, gev_mean, unbox
 from tests.conftest import PAPER, paper_law
 

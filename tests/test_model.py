@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator import model
 from simulator.checks import InputError
-from simulator.collectives import Kind
 from simulator.laws import Deterministic
-from simulator.program import Collective, Compute, Program
-from simulator.workloads import DataParallel, TensorParallel
+from simulator.network.collectives import Kind
+from simulator.simulation import closed_forms
+from simulator.workload.program import Collective, Compute, Program
+from simulator.workload.training import DataParallel, TensorParallel
 from tests.conftest import paper_job, paper_law
 from topologies import NVSwitch, Ring, Torus3D
 
@@ -29,13 +29,13 @@ def tax(n: int) -> float:
 
 def optimal(topology, n: int, target: float = -0.5, wait: float | None = None) -> float:
     cost = topology.cost(Kind.ALL_REDUCE, BYTES, n)
-    value = model.optimal_bandwidth(cost.volume, tax(n) if wait is None else wait, cost.latency, target)
+    value = closed_forms.optimal_bandwidth(cost.volume, tax(n) if wait is None else wait, cost.latency, target)
     assert value is not None
     return value
 
 
 def reduction_percent(topology, n: int) -> float:
-    value = model.reduction(tax(n), topology.cost(Kind.ALL_REDUCE, BYTES, n).latency)
+    value = closed_forms.reduction(tax(n), topology.cost(Kind.ALL_REDUCE, BYTES, n).latency)
     assert value is not None
     return 100 * value
 
@@ -80,12 +80,12 @@ positive = st.floats(1e-9, 1e3)
 
 @given(volume=st.floats(1.0, 1e15), wait=positive, latency=positive, target=st.floats(-0.99, -0.01))
 def test_the_optimal_bandwidth_has_the_elasticity_asked_for(volume, wait, latency, target):
-    best = model.optimal_bandwidth(volume, wait, latency, target)
+    best = closed_forms.optimal_bandwidth(volume, wait, latency, target)
     assert best is not None
-    assert model.elasticity(wait, latency, volume / best) == pytest.approx(target, rel=1e-12)
-    baseline = model.optimal_bandwidth(volume, 0.0, latency, target)
+    assert closed_forms.elasticity(wait, latency, volume / best) == pytest.approx(target, rel=1e-12)
+    baseline = closed_forms.optimal_bandwidth(volume, 0.0, latency, target)
     assert baseline is not None
-    assert 1 - best / baseline == pytest.approx(model.reduction(wait, latency), rel=1e-9, abs=1e-12)
+    assert 1 - best / baseline == pytest.approx(closed_forms.reduction(wait, latency), rel=1e-9, abs=1e-12)
 
 
 @given(wait=positive, latency=positive, transfer=positive)
@@ -93,30 +93,30 @@ def test_elasticity_is_the_slope_of_time_against_bandwidth(wait, latency, transf
     step = 1e-6
     before, after = wait + latency + transfer / (1 - step), wait + latency + transfer / (1 + step)
     slope = (after - before) / (2 * step) / (wait + latency + transfer)
-    assert model.elasticity(wait, latency, transfer) == pytest.approx(slope, abs=1e-5)
+    assert closed_forms.elasticity(wait, latency, transfer) == pytest.approx(slope, abs=1e-5)
 
 
 def test_where_nothing_takes_time():
-    assert model.elasticity(0.0, 0.0, 0.0) is None
-    assert model.elasticity(1.0, 0.0, 0.0) == 0.0
-    assert model.optimal_bandwidth(0.0, 1.0, 1.0) is None
-    assert model.optimal_bandwidth(1.0, 0.0, 0.0) == inf
-    assert model.reduction(0.0, 0.0) is None
+    assert closed_forms.elasticity(0.0, 0.0, 0.0) is None
+    assert closed_forms.elasticity(1.0, 0.0, 0.0) == 0.0
+    assert closed_forms.optimal_bandwidth(0.0, 1.0, 1.0) is None
+    assert closed_forms.optimal_bandwidth(1.0, 0.0, 0.0) == inf
+    assert closed_forms.reduction(0.0, 0.0) is None
 
 
 @pytest.mark.parametrize("target", [0.0, -1.0, 0.5, float("nan")])
 def test_elasticities_out_of_range_are_refused(target):
     with pytest.raises(InputError, match="target must be"):
-        model.optimal_bandwidth(1.0, 1.0, 1.0, target)
+        closed_forms.optimal_bandwidth(1.0, 1.0, 1.0, target)
 
 
-def predict(program: Program, topology=None) -> model.Prediction:
+def predict(program: Program, topology=None) -> closed_forms.Prediction:
     topology = topology or NVSwitch(**LINK)
     costs = [
         topology.cost(op.kind, op.nbytes, program.blocks(op.group)[1]) if isinstance(op, Collective) else None
         for op in program.operations
     ]
-    return model.predict(program, costs)
+    return closed_forms.predict(program, costs)
 
 
 def test_weak_and_strong_scaling():
@@ -134,7 +134,7 @@ def test_sequential_and_overlapped_steps():
     """worked_examples.csv: T_fwd + T_bwd + T_sync, and T_fwd + max(T_bwd, T_sync) + T_tail, by pencil and paper."""
     from dataclasses import replace
 
-    from simulator.simulation import run
+    from simulator.simulation.runner import run
 
     job = paper_job(compute=Deterministic(mean=0.9), iterations=1, workload=DataParallel(bytes=45e9))
     sync = NVSwitch(**LINK).cost(Kind.ALL_REDUCE, 45e9, 8).time

@@ -9,12 +9,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from simulator.app import main
+from simulator import OptimalBandwidth, Reproduce, TaxAgainstSize
 from simulator.checks import InputError
-from simulator.collectives import Kind
+from simulator.command.app import main
 from simulator.laws import Deterministic
-from simulator.studies import OptimalBandwidth, Reproduce, TaxAgainstSize
-from simulator.workloads import DataParallel, TensorParallel
+from simulator.network.collectives import Kind
+from simulator.workload.training import DataParallel, TensorParallel
 from tests.conftest import paper_law
 from topologies import NVSwitch
 

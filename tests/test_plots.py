@@ -12,9 +12,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from simulator import Result, figures, plots, run
+from simulator import Result, run
 from simulator.laws import Deterministic, Law, LogNormal, empirical
-from simulator.workloads import DataParallel, Operations, TensorParallel, Workload
+from simulator.tasks.simulate import pictures
+from simulator.text import time_label
+from simulator.workload.training import DataParallel, Operations, TensorParallel, Workload
 from tests.conftest import paper_job, paper_law
 
 JOB = TensorParallel(layers=80, bytes=2**28)
@@ -42,7 +44,7 @@ def default() -> Result:
 
 
 def curve(result: Result, rank: str, source: str) -> tuple[np.ndarray, np.ndarray]:
-    table = figures.tax_cdf(result)
+    table = pictures.tax_cdf(result)
     rows = table[(table["rank"] == rank) & (table["source"] == source)]
     return rows["wait"].to_numpy(), rows["share"].to_numpy()
 
@@ -56,7 +58,7 @@ def texts(folder: Path, name: str) -> str:
 
 
 def test_parts_add_up_to_the_iteration(default: Result) -> None:
-    parts = figures.iteration_parts(default).set_index("part")
+    parts = pictures.iteration_parts(default).set_index("part")
     assert list(parts.index) == ["compute", "wait", "latency", "transfer"]
     assert parts["simulated"].sum() == pytest.approx(default.summary["iteration_time"][0], rel=1e-9)
     assert parts["model"].sum() == pytest.approx(default.summary["iteration_time_model"][0], rel=1e-9)
@@ -66,7 +68,7 @@ def test_parts_add_up_to_the_iteration(default: Result) -> None:
 
 
 def test_parts_of_a_collective(default: Result) -> None:
-    parts = figures.communication_parts(default).set_index("part")
+    parts = pictures.communication_parts(default).set_index("part")
     assert parts["simulated"]["wait"] == default.summary["wait_mean"][0]
     assert parts["model"]["wait"] == default.summary["wait_model"][0]
     for source in ("simulated", "model"):
@@ -76,23 +78,23 @@ def test_parts_of_a_collective(default: Result) -> None:
 
 def test_ranks_that_finish_early_are_idle() -> None:
     result = simulate(8, paper_law(), program({"compute": "only"}))
-    parts = figures.iteration_parts(result).set_index("part")
+    parts = pictures.iteration_parts(result).set_index("part")
     assert parts["simulated"].sum() == pytest.approx(result.summary["iteration_time"][0], rel=1e-12)
     assert parts["model"]["idle"] == pytest.approx(result.experiment.compute.wait(8), rel=1e-9)
 
 
 def test_overlapping_parts_are_said_to_overlap() -> None:
     result = simulate(8, paper_law(), DataParallel(bytes=2**32, buckets=8))
-    assert figures.iteration_parts(result)["simulated"].sum() > result.summary["iteration_time"][0]
-    assert figures.iteration_parts(result)["model"].isna().all()
-    assert "overlap" in figures.iteration_label(result)
-    assert not set(figures.tax_cdf(result)["source"]) - {"simulated"}
+    assert pictures.iteration_parts(result)["simulated"].sum() > result.summary["iteration_time"][0]
+    assert pictures.iteration_parts(result)["model"].isna().all()
+    assert "overlap" in pictures.iteration_label(result)
+    assert not set(pictures.tax_cdf(result)["source"]) - {"simulated"}
 
 
 def test_simulated_curve_is_the_empirical_distribution(default: Result) -> None:
     waits = default.collectives["wait_mean"].to_numpy()
     wait, share = curve(default, "mean rank", "simulated")
-    assert len(wait) <= figures.POINTS
+    assert len(wait) <= pictures.POINTS
     assert (wait[0], share[0], wait[-1], share[-1]) == (waits.min(), 0.0, waits.max(), 1.0)
     for x, p in zip(wait[1:], share[1:], strict=True):
         assert np.mean(waits <= x) == pytest.approx(p, abs=1e-12)
@@ -147,7 +149,7 @@ def test_closed_form_uses_the_block_at_its_scaled_size() -> None:
 
 
 def test_few_independent_ranks_have_no_closed_form_of_the_mean_rank() -> None:
-    table = figures.tax_cdf(simulate(72, paper_law(), iterations=2))
+    table = pictures.tax_cdf(simulate(72, paper_law(), iterations=2))
     assert list(table[table["source"] == "model"]["rank"].unique()) == ["fastest rank"]
 
 
@@ -156,26 +158,26 @@ def test_strided_groups_hold_no_whole_blocks() -> None:
         {"compute": "c"}, {"collective": "s", "kind": "all_reduce", "bytes": 1.0, "group": "a"}, a=4, b=2
     )
     result = simulate(8, paper_law(parent="zero_sum"), workload)
-    assert "model" not in set(figures.tax_cdf(result)["source"])
+    assert "model" not in set(pictures.tax_cdf(result)["source"])
 
 
 def test_means_over_iterations_are_said_to_be_means(default: Result) -> None:
     from dataclasses import replace
 
     short = replace(default, collectives=default.collectives.drop(columns="iteration"))
-    assert "mean over 40 iterations" in figures.tax_label(short)
-    assert "model" not in set(figures.tax_cdf(short)["source"])
-    assert "mean over" not in figures.tax_label(default)
+    assert "mean over 40 iterations" in pictures.tax_label(short)
+    assert "model" not in set(pictures.tax_cdf(short)["source"])
+    assert "mean over" not in pictures.tax_label(default)
 
 
 def test_titles_state_the_numbers(default: Result) -> None:
     row = default.summary.iloc[0]
     total = row["wait_mean"] + 10e-6 + 1.75 * 2**28 / 450e9
-    assert figures.breakdown_title(default) == (
+    assert pictures.breakdown_title(default) == (
         f"Waiting takes {100 * row['wait_mean'] / total:.0f} % of communication:\n"
         f"{row['wait_mean'] * 1e6:.0f} µs of {total * 1e3:.2f} ms per AllReduce"
     )
-    assert figures.tax_title(default) == (
+    assert pictures.tax_title(default) == (
         f"The fastest rank waits {row['wait_fastest'] * 1e6:.0f} µs per AllReduce,\n"
         f"the mean rank {row['wait_mean'] * 1e6:.0f} µs (closed form {row['wait_model'] * 1e6:.0f} µs)"
     )
@@ -187,7 +189,7 @@ def test_titles_state_the_numbers(default: Result) -> None:
      (4e-13, "0.00 ns"), (59.96, "60.0 s"), (8191.0, "8191 s"), (float("inf"), "inf s")],
 )  # fmt: skip
 def test_durations(seconds: float, text: str) -> None:
-    assert figures.duration(seconds) == text
+    assert time_label(seconds) == text
 
 
 # That it is drawn
@@ -198,7 +200,7 @@ def test_same_bytes_twice(tmp_path: Path, buckets: int) -> None:
     result = simulate(8, paper_law(), DataParallel(bytes=2**32, buckets=buckets))
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        plots.write(result, tmp_path / folder)
+        pictures.write(result, tmp_path / folder)
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == PICTURES
     for name in PICTURES:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
@@ -239,7 +241,7 @@ MESH = [{"compute": "a"}, {"collective": "b", "kind": "all_reduce", "bytes": 2**
 def test_every_result_can_be_drawn(
     tmp_path: Path, n: int, law: Law, workload: Workload, says: list[str], iterations: int
 ) -> None:
-    plots.write(simulate(n, law, workload, iterations), tmp_path)
+    pictures.write(simulate(n, law, workload, iterations), tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == PICTURES
     drawn = texts(tmp_path, "time_breakdown") + texts(tmp_path, "tax_distribution")
     for text in says:
@@ -247,7 +249,7 @@ def test_every_result_can_be_drawn(
 
 
 def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
-    plots.write(simulate(4, paper_law(), iterations=1, name="$\\frac$ -- 日本\n<b>"), tmp_path)
+    pictures.write(simulate(4, paper_law(), iterations=1, name="$\\frac$ -- 日本\n<b>"), tmp_path)
     for picture in tmp_path.glob("*.svg"):
         ElementTree.parse(picture)
         assert "$\\frac$" in picture.read_text(encoding="utf-8")  # as mathematics it would be an error
@@ -256,20 +258,19 @@ def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
 def test_a_long_run_makes_a_small_file(tmp_path: Path) -> None:
     result = simulate(4, paper_law(), iterations=300)
     assert len(result.collectives) == 96_000
-    plots.write(result, tmp_path)
+    pictures.write(result, tmp_path)
     assert max(p.stat().st_size for p in tmp_path.iterdir()) < 200_000
 
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from simulator import Experiment, plots, run
-from simulator.laws import block_maxima
-from simulator.workloads import DataParallel
+from simulator import DataParallel, Experiment, block_maxima, run
+from simulator.tasks.simulate import pictures
 from topologies import NVSwitch
 law = block_maxima(mean=16e-3, cv=0.02, mu=0.7058, sigma=0.4085)
 assert "matplotlib" not in sys.modules
-plots.write(run(Experiment(n=4, topology=NVSwitch(alpha=0.0, bandwidth=1e9), compute=law,
+pictures.write(run(Experiment(n=4, topology=NVSwitch(alpha=0.0, bandwidth=1e9), compute=law,
                            workload=DataParallel(bytes=1e6), iterations=3)), Path(sys.argv[1]))
 assert "matplotlib.pyplot" not in sys.modules
 """
@@ -285,7 +286,7 @@ SETTINGS = [
 def test_user_settings_play_no_part(tmp_path: Path) -> None:
     (tmp_path / "rc").write_text("axes.facecolor: black\nfont.size: 30\nno.such.key: 1\n", encoding="utf-8")
     clean = {key: value for key, value in os.environ.items() if key not in ("MPLBACKEND", "DISPLAY")}
-    clean["PYTHONPATH"] = str(Path(plots.__file__).parents[2])
+    clean["PYTHONPATH"] = str(Path(pictures.__file__).parents[2])
     for i, setting in enumerate([{}, *SETTINGS]):
         folder = tmp_path / str(i)
         folder.mkdir()

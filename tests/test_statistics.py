@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from simulator.results import standard_error
-from simulator.simulation import run, trace
-from simulator.workloads import TensorParallel
+from simulator.simulation.results import standard_error
+from simulator.simulation.runner import run, trace
+from simulator.workload.training import TensorParallel
 from tests.conftest import PAPER, paper_job, paper_law
 
 pytestmark = pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Imports point one way, and each library is known in one room."""
+"""Libraries below, tasks above, and the command knows neither: imports point down, and each library has one home."""
 
 from __future__ import annotations
 
@@ -7,38 +7,33 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-MODULES = sorted((ROOT / "simulator").rglob("*.py")) + sorted((ROOT / "topologies").rglob("*.py"))
+import simulator
 
-# Each layer may import those before it.
-LAYERS = [
-    {"checks", "configdir", "task", "pictures"},
-    {"folders", "flags"},
-    {"laws", "collectives"},
-    {"fit", "hockney", "nccl_tests", "program", "topology"},
-    {"workloads", "engine"},
-    {"engine_vector", "engine_events", "measure", "model"},
-    {"experiment", "provenance"},
-    {"results"},
+ROOT = Path(__file__).parent.parent
+MODULES = sorted([*(ROOT / "simulator").rglob("*.py"), *(ROOT / "topologies").rglob("*.py")])
+
+# A module imports from lower floors and from its own folder. The package itself is the front door: only topologies, who
+# are users of the simulator, come in by it.
+FLOORS = [
+    {"arrays", "checks", "names", "task", "text"},
+    {"files", "laws", "network", "pictures"},
+    {"command", "statistics", "traces", "workload"},
     {"simulation"},
-    {"figures", "timeline", "build"},
-    {"plots", "report", "yaml_files"},
-    {"studies", "sweeps", "loader", "calibrate", "traces"},
-    {"fitting"},
-    {"validation"},
-    {"configs"},
-    {"app"},
-    {"__main__"},
+    {"tasks"},
 ]
-LEVEL = {module: level for level, modules in enumerate(LAYERS) for module in modules}
+FLOOR = {room: floor for floor, rooms in enumerate(FLOORS, start=1) for room in rooms}
+FRONT = {"__init__", "__main__"}
+TIED = {"validate": {"fit", "trace_report"}, "fit": {"trace_report"}}  # tasks that begin with another one
 HOMES = {
-    "hydra": {"app", "configs", "loader", "yaml_files"},
-    "omegaconf": {"app", "configs", "loader", "yaml_files"},
-    "rich": {"app", "report"},
-    "simpy": {"engine_events"},
-    "matplotlib": {"plots"},
-    "msgspec": {"traces"},
-}
+    **dict.fromkeys(("hydra", "omegaconf", "yaml", "rich"), "command"),
+    "matplotlib": "pictures", "simpy": "simulation.events", "msgspec": "traces",
+}  # fmt: skip
+
+
+def place(path: Path) -> str:
+    """The module of a file: ``simulator.laws.base``."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts if parts[-1] != "__init__" or len(parts) == 2 else parts[:-1])
 
 
 def imports(path: Path) -> set[str]:
@@ -57,31 +52,36 @@ def imports(path: Path) -> set[str]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module}
-            found |= {f"{node.module}.{alias.name}" for alias in node.names if node.module == "simulator"}
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
 
-def room(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return parts[1] if parts[0] == "simulator" else parts[0]
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_one_way(path):
-    if path.name == "__init__.py" and path.parent.name == "simulator":
-        return
-    home = room(path)
+@pytest.mark.parametrize("path", MODULES, ids=place)
+def test_imports_point_down(path: Path) -> None:
+    here = place(path).split(".")
     for name in imports(path):
-        package, _, rest = name.partition(".")
-        module = rest.split(".")[0]
-        if package == "topologies":
-            assert home == "topologies", f"{path} imports {name}: plug-ins import the simulator, never the reverse"
-        if package == "simulator" and module in LEVEL and home in LEVEL and module != home:
-            assert LEVEL[module] < LEVEL[home], f"{path} imports {name}, which is above it"
+        package, *there = name.split(".")
         if package in HOMES:
-            assert home in HOMES[package], f"{path} imports {package}, which lives in {HOMES[package]}"
+            assert ".".join(here[1:]).startswith(HOMES[package]), f"{name} lives in {HOMES[package]}"
+        if here[0] == "topologies" and package == "simulator":
+            assert there[0] in {*simulator.__all__, "checks"}, f"{name} is no public name"
+        elif package == "topologies":
+            assert here[0] == "topologies", f"{name}: plug-ins import the simulator, never the reverse"
+        elif package == "simulator" and here[1] not in FRONT and there[0] != here[1]:
+            assert there[0] in FLOOR, f"{name} is imported from where it lives"
+            assert FLOOR[there[0]] < FLOOR[here[1]], f"{name} is on floor {FLOOR[there[0]]}"
+        elif package == "simulator" and here[1] == "tasks" and there[1] != here[2]:
+            assert there[1] in TIED.get(here[2], ()), f"{name} is another task"
 
 
-def test_every_module_has_its_layer():
-    assert {room(path) for path in MODULES} - {"topologies", "__init__"} == set(LEVEL)
+def test_every_module_is_on_one_floor() -> None:
+    rooms = [place(path).split(".")[1] for path in MODULES if place(path).startswith("simulator.")]
+    assert set(rooms) - FRONT == set(FLOOR)
+    assert sum(map(len, FLOORS)) == len(FLOOR)
+
+
+def test_every_task_has_its_file() -> None:
+    """``task.py``; a folder of several tasks (studies) has one file for each."""
+    for folder in (ROOT / "simulator" / "tasks").iterdir():
+        if folder.is_dir() and folder.name not in ("__pycache__", "studies"):
+            assert (folder / "task.py").is_file(), folder

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from simulator.checks import InputError
-from simulator.collectives import Kind
-from simulator.studies.base import Findings, Tax, carry
+from simulator.network.collectives import Kind
+from simulator.tasks.studies.base import Findings, Tax, carry
 from tests.conftest import study
 from topologies import Torus3D
 from topologies.fractional_torus import FractionalTorus3D
@@ -86,7 +86,7 @@ def test_iteration_time() -> None:
 
 
 def test_iteration_time_of_each_topology_is_that_of_its_own_simulation() -> None:
-    from simulator.simulation import run
+    from simulator.simulation.runner import run
 
     built = study("iteration_time", "sizes=[8]", "iterations=3", "relative_error=1")
     table = built.find().tables["iteration_time"].set_index(["workload", "topology"])

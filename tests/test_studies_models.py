@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 
+from simulator import PluginBias, ScipyLaw
 from simulator.checks import InputError
-from simulator.studies import PluginBias, ScipyLaw
 from tests.conftest import study
 
 # The paper's numbers (seconds, bytes, bytes/s), typed here a second time.

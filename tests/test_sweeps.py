@@ -12,9 +12,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from simulator.app import main
-from simulator.folders import partial_name, tidy
-from simulator.sweeps import sweep_name, sweep_pictures, sweep_table
+from simulator.command.app import main
+from simulator.files.folders import partial_name, tidy
+from simulator.files.points import sweep_name
+from simulator.tasks.collect.task import sweep_pictures, sweep_table
 from tests.command import PATIENCE, ROOT, command, wait_until
 
 QUICK = ["iterations=2", "plots=false", "workload.layers=1"]
@@ -83,7 +84,7 @@ def the_table_of(*overrides: str) -> Path:
 
 def test_changed_code_is_run_again(monkeypatch, capsys):
     assert sweep("n=4,8") == 0
-    monkeypatch.setattr("simulator.sweeps.code_version", lambda modules: "other")
+    monkeypatch.setattr("simulator.files.points.code_version", lambda modules: "other")
     capsys.readouterr()
     assert sweep("n=4,8") == 0
     assert "skipped" not in capsys.readouterr().out
@@ -118,7 +119,7 @@ def test_a_picture_that_cannot_be_drawn_loses_no_table(monkeypatch, capsys):
     def broken(*args: object) -> None:
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("simulator.plots.write_pictures", broken)
+    monkeypatch.setattr("simulator.tasks.collect.task.write_pictures", broken)
     assert sweep("n=4,8") == 1
     assert len(pd.read_csv(the_table())) == 2
     assert "pictures left out: RuntimeError: no ink" in capsys.readouterr().out
@@ -136,7 +137,7 @@ def test_a_failed_point_is_tried_again(monkeypatch):
         raise RuntimeError("no luck")
 
     with monkeypatch.context() as patch:
-        patch.setattr("simulator.app._simulate", broken)
+        patch.setattr("simulator.command.app._perform", broken)
         assert sweep("n=4") == 1
     assert "no luck" in the_table().read_text()
     assert sweep("n=4") == 0

@@ -14,10 +14,11 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from simulator import Experiment, run, timeline, trace
-from simulator.engine_events import Events
+from simulator import Experiment, run, trace
 from simulator.laws import Deterministic
-from simulator.workloads import DataParallel, Operations, TensorParallel
+from simulator.simulation.events import Events
+from simulator.tasks.simulate import timeline
+from simulator.workload.training import DataParallel, Operations, TensorParallel
 from tests.conftest import paper_job
 from topologies import Ring
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from simulator.checks import InputError
-from simulator.collectives import Algorithm, Kind, bucket, ring
-from simulator.topology import Machine, Topology
+from simulator.network.collectives import Algorithm, Kind, bucket, ring
+from simulator.network.topology import Machine, Topology
 from topologies import NVSwitch, Ring, Torus3D
 from topologies.torus import most_cubic
 

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from simulator.app import main
+from simulator import Columns, TraceReport
 from simulator.checks import InputError
-from simulator.traces import Columns, TraceReport
+from simulator.command.app import main
 from simulator.traces.measure import SUMMARY
 from tests.traces import (
     DATA,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from simulator.app import main
+from simulator.command.app import main
 from tests.traces import Trace, job, kernel
 
 

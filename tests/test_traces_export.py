@@ -15,11 +15,11 @@ import pytest
 import yaml
 
 from simulator import Experiment, run, trace
-from simulator.app import main
 from simulator.checks import InputError
-from simulator.engine_events import Events
-from simulator.traces import export
-from simulator.workloads import DataParallel, Operations, TensorParallel
+from simulator.command.app import main
+from simulator.simulation.events import Events
+from simulator.tasks.simulate import export
+from simulator.workload.training import DataParallel, Operations, TensorParallel
 from tests.conftest import paper_job
 from tests.traces import Trace, analyse
 from topologies import Ring, Torus3D
@@ -267,4 +267,4 @@ def test_a_run_that_fails_leaves_no_traces(tmp_path: Path, monkeypatch: pytest.M
 )  # fmt: skip
 def test_what_cannot_be_exported_is_said_before_the_run(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=f"^{words}"):
-        paper_job(**changes).costs  # noqa: B018 - writes the program
+        paper_job(**changes).check()

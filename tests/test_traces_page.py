@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from simulator.app import main
-from simulator.traces import TraceReport, words
-from simulator.traces.page import page
-from simulator.traces.pictures import pictures
+from simulator import TraceReport
+from simulator.command.app import main
+from simulator.tasks.trace_report import words
+from simulator.tasks.trace_report.page import page
+from simulator.tasks.trace_report.pictures import pictures
 from tests.traces import DATA, DLRM, Trace, analyse, kernel
 
 FRAGMENTS = [

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from simulator.checks import InputError
+from simulator.tasks.trace_report.words import text
 from simulator.traces import files
-from simulator.traces.words import text
 from tests.traces import DATA, DLRM, analyse, kernel, parsed, reference
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -358,7 +358,7 @@ def test_every_corner_file_has_its_sentence() -> None:
 
 @pytest.mark.parametrize("name", CORNER)
 def test_a_corner_file_is_refused_with_the_right_sentence(name: str, tmp_path: Path) -> None:
-    from simulator.traces import TraceReport
+    from simulator import TraceReport
 
     rank, sentence = CORNER[name]
     path = str(DATA / "hta_corner" / name)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simulator import TraceReport
 from simulator.checks import InputError
-from simulator.traces import TraceReport
 from simulator.traces.summary import MOST_KEPT, QUANTILES, Summary, read_summary, summarise, write_summary
 from tests.traces import DLRM, analyse, byte_dance, job, kernel, reference, stragglar
 

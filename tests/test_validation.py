@@ -10,16 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from simulator import FitLaw, TraceReport, Validate
 from simulator.checks import InputError
-from simulator.fitting import FitLaw
 from simulator.laws import Law, Normal, dependent
-from simulator.traces import TraceReport
+from simulator.tasks.validate.compare import DISTANCE, Comparison
+from simulator.tasks.validate.job import jobs_of
+from simulator.tasks.validate.simulate import STATISTICS, measured_run
 from simulator.traces.findings import Findings
 from simulator.traces.summary import Summary, read_summary, summarise, write_summary
-from simulator.validation import Validate
-from simulator.validation.compare import DISTANCE, Comparison
-from simulator.validation.job import jobs_of
-from simulator.validation.simulate import STATISTICS, measured_run
 from tests.traces import DLRM, analyse, byte_dance, reference, stragglar, summary_of
 
 NORMAL = Normal(mean=16e-3, cv=0.02)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.traces import Columns, TraceReport
+from simulator import Columns, TraceReport
 from simulator.traces.files import read
 from simulator.traces.findings import Findings
 from simulator.traces.kineto import parse

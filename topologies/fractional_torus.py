@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import cbrt
 
-from simulator.collectives import Algorithm, Kind, bucket
-from simulator.topology import Topology
+from simulator import Algorithm, Kind, Topology, bucket
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.collectives import Algorithm, Kind, all_pairs, ring
-from simulator.topology import Topology
+from simulator import Algorithm, Kind, Topology, all_pairs, ring
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.collectives import Algorithm, Kind, ring
-from simulator.topology import Topology
+from simulator import Algorithm, Kind, Topology, ring
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
 
-from simulator.checks import MAX_RANKS, InputError, count, keep, shown
-from simulator.collectives import Algorithm, Kind, bucket
-from simulator.topology import Topology
+from simulator import Algorithm, InputError, Kind, Topology, bucket
+from simulator.checks import MAX_RANKS, count, keep, shown
 
 
 @dataclass(frozen=True, kw_only=True)

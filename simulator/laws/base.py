@@ -8,12 +8,12 @@ from math import isinf, nan, sqrt
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from simulator.arrays import Array
 from simulator.checks import InputError, count, keep, number, shown
 from simulator.laws.dependence import Dependence
 
-Array = NDArray[np.float64]
 Noise = Literal["exponential", "uniform", "normal", "none"]
 
 _DRAW = {"exponential": "standard_exponential", "uniform": "random", "normal": "standard_normal"}

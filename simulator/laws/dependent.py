@@ -10,8 +10,9 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from simulator.arrays import Array
 from simulator.checks import InputError, instance, shown
-from simulator.laws.base import Array, IndependentLaw, Law, Noise
+from simulator.laws.base import IndependentLaw, Law, Noise
 from simulator.laws.dependence import Dependence
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simulator.arrays import Array
 from simulator.checks import InputError, count, keep, nearest, number, one_of, shown, text, texts
-from simulator.laws.base import LONGEST, Array, IndependentLaw, Law, Noise
+from simulator.laws.base import LONGEST, IndependentLaw, Law, Noise
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simulator.arrays import Array
 from simulator.checks import MAX_RANKS, InputError, count, keep, number
-from simulator.laws.base import Array, Law, keep_scale
+from simulator.laws.base import Law, keep_scale
 
 TINY = float(np.finfo(float).tiny)
 NO_SHAPE = 1e-20  # below this |xi|, expm1(xi*L)/xi and L are the same double for every L a draw can reach

@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simulator.laws.base import Array, IndependentLaw, refuse_negative, rescale, standardise
+from simulator.arrays import Array
+from simulator.laws.base import IndependentLaw, refuse_negative, rescale, standardise
 from simulator.laws.gev import TINY, BlockMaxima, box, finish_tail, tail_exponent
 
 

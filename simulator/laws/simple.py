@@ -9,7 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from simulator.laws.base import Array, IndependentLaw, Noise, keep_scale, refuse_negative, rescale, standardise
+from simulator.arrays import Array
+from simulator.laws.base import IndependentLaw, Noise, keep_scale, refuse_negative, rescale, standardise
 
 
 @dataclass(frozen=True, kw_only=True)

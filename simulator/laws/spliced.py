@@ -11,18 +11,10 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simulator.arrays import Array
 from simulator.checks import InputError
-from simulator.laws.base import Array, IndependentLaw, refuse_negative, rescale, standardise
-from simulator.laws.gev import (
-    NO_SHAPE,
-    TINY,
-    BlockMaxima,
-    box,
-    finish_tail,
-    over_exponent,
-    tail_exponent,
-    unbox,
-)  # fmt: skip
+from simulator.laws.base import IndependentLaw, refuse_negative, rescale, standardise
+from simulator.laws.gev import NO_SHAPE, TINY, BlockMaxima, box, finish_tail, over_exponent, tail_exponent, unbox
 
 
 class Splice(NamedTuple):

@@ -11,8 +11,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from simulator.arrays import Array
 from simulator.checks import InputError, count
-from simulator.laws.base import Array, Noise, refuse_negative, standardise
+from simulator.laws.base import Noise, refuse_negative, standardise
 from simulator.laws.gev import TINY, BlockMaxima, box, over_exponent, tail_exponent, unbox
 
 

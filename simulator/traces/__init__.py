@@ -1,6 +1,5 @@
 """Profiler traces: reading, matching across ranks, and the synchronization tax. The only place that knows Kineto."""
 
-from simulator.traces.report import TraceReport
-from simulator.traces.tables import Columns
+from simulator.names import refuse
 
-__all__ = ["Columns", "TraceReport"]
+__getattr__ = refuse(__name__)

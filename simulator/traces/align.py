@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.arrays import Times
 from simulator.checks import InputError
 from simulator.traces.kernels import LOOSE, SYMMETRIC
 from simulator.traces.match import LEAST, Kernels, Places, pair, together
-from simulator.traces.trace import ProcessGroup, RankTrace, Times
+from simulator.traces.trace import ProcessGroup, RankTrace
 
 if TYPE_CHECKING:
     import pandas as pd

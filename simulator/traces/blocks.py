@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.arrays import Times
 from simulator.traces.align import Group
-from simulator.traces.trace import RankTrace, Times
+from simulator.traces.trace import RankTrace
 
 if TYPE_CHECKING:
     import pandas as pd

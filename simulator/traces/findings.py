@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simulator.results import write_csv
+from simulator.files.tables import write_csv
 from simulator.traces import measure
 from simulator.traces.align import Group
 from simulator.traces.reader import LeftOut

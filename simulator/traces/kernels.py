@@ -37,7 +37,7 @@ def is_collective(kernel: str, more: Sequence[str] = ()) -> bool:
 
 @lru_cache(maxsize=4096)
 def operation(name: str) -> str:
-    """What a kernel or collective of that name does, in the words of ``simulator.collectives.Kind`` where it has one.
+    """What a kernel or collective of that name does, in the words of ``simulator.Kind`` where it has one.
 
     >>> operation("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)"), operation("_allgather_base")
     ('send_recv', 'all_gather')

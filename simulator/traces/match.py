@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.traces.trace import Times
+from simulator.arrays import Times
 
 Places = NDArray[np.int64]
 NEAR = 8  # shifts of the index tried to both sides

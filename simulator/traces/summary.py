@@ -138,7 +138,7 @@ def summarise(findings: Findings, names: bool = False) -> Summary:
         findings: of the report.
         names: whether process groups keep the names that the trace gives them.
     """
-    from simulator.provenance import version_of
+    from simulator.files.manifest import version_of
 
     groups = list(dict.fromkeys(findings.summary["group"]))
     known = distinct(groups) if names else {group: f"group {i}" for i, group in enumerate(groups)}

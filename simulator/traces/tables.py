@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simulator.arrays import Times
 from simulator.checks import InputError, count, keep, mapping, nearest, number, text, texts
 from simulator.traces.align import Group, Status, Verdict, duration
 from simulator.traces.blocks import COLUMNS
 from simulator.traces.match import LEAST
-from simulator.traces.trace import Times
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.arrays import Times
+
 if TYPE_CHECKING:
     import pandas as pd
-
-Times = NDArray[np.int64]  # nanoseconds
 
 
 @dataclass(frozen=True)

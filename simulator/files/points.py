@@ -1,0 +1,51 @@
+"""The points of a sweep on disk: a finished one is a whole folder, a failed one a small file that says why.
+
+The name of a point is a hash of its resolved config, the code and the seed. So a sweep that is started again runs only
+what is missing or changed, points of several machines can be put together, and nothing has to be locked or repaired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from simulator.files.folders import partial_name
+from simulator.files.manifest import code_version
+
+FAILED = ".failed.json"
+
+
+def point_key(tree: Mapping[str, Any], modules: Sequence[str] = ()) -> str:
+    """Name of a point's folder: a hash of its resolved config (the seed is in it) and of the code that runs it.
+
+    Args:
+        tree: the resolved config as plain data.
+        modules: the user's own modules that take part.
+    """
+    text = json.dumps([tree, code_version(modules)], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def sweep_name(overrides: Iterable[str]) -> str:
+    """Name of a sweep's folder: the same for the same overrides in any order, however they are launched."""
+    own = sorted(text for text in overrides if not text.lstrip("+~").startswith(("hydra.", "hydra/", "timeout=")))
+    return hashlib.sha256("\n".join(own).encode()).hexdigest()[:10]
+
+
+def record_failure(folder: Path, key: str, overrides: Sequence[str], error: str) -> None:
+    """Leave word of why a point failed; written whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / partial_name(key)
+    partial.write_text(json.dumps({"overrides": list(overrides), "error": error}) + "\n", encoding="utf-8")
+    partial.replace(folder / f"{key}{FAILED}")
+
+
+def is_done(folder: Path, key: str) -> bool:
+    """Whether the point is finished; what an earlier try left of why it failed is then removed."""
+    done = (folder / key / "manifest.json").is_file()
+    if done:
+        (folder / f"{key}{FAILED}").unlink(missing_ok=True)
+    return done

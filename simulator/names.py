@@ -1,0 +1,102 @@
+"""The public names of the package and where they live, and modules of version 0.1 that are elsewhere now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+# public name -> module; what a config, a plug-in or a script may name is in simulator itself
+HOMES = {
+    "arrays": ["Array"],
+    "checks": ["InputError"],
+    "files.tables": ["write_csv"],
+    "laws": [
+        "BlockMaxima", "Dependence", "Dependent", "Deterministic", "Empirical", "EmpiricalBlocks", "IndependentLaw",
+        "Law", "LogNormal", "Normal", "Root", "Spliced", "ZeroSum", "block_maxima", "dependent", "empirical",
+    ],
+    "network.collectives": ["Algorithm", "Kind", "all_pairs", "bucket", "ring"],
+    "network.topology": ["Cost", "Machine", "Topology"],
+    "pictures.draw": ["write_pictures"],
+    "pictures.panels": ["Panel", "Picture"],
+    "simulation.draws": ["Engine"],
+    "simulation.events": ["Events"],
+    "simulation.experiment": ["Experiment"],
+    "simulation.results": ["GLOSSARY", "Result"],
+    "simulation.runner": ["run", "trace"],
+    "simulation.vector": ["Vector"],
+    "task": ["Outcome", "Progress", "Task"],
+    "tasks.calibrate.task": ["Calibrate"],
+    "tasks.collect.task": ["Collect"],
+    "tasks.fit.task": ["FitLaw"],
+    "tasks.simulate.task": ["Simulate"],
+    "tasks.studies.elasticity_against_bandwidth": ["ElasticityAgainstBandwidth"],
+    "tasks.studies.flops_scaling": ["FlopsScaling"],
+    "tasks.studies.iteration_time": ["IterationTime"],
+    "tasks.studies.optimal_bandwidth": ["OptimalBandwidth"],
+    "tasks.studies.optimal_bandwidth_figure": ["OptimalBandwidthFigure"],
+    "tasks.studies.plugin_bias": ["PluginBias", "ScipyLaw"],
+    "tasks.studies.reproduce": ["Reproduce"],
+    "tasks.studies.sensitivity": ["Sensitivity"],
+    "tasks.studies.tax_against_size": ["TaxAgainstSize"],
+    "tasks.trace_report.task": ["TraceReport"],
+    "tasks.validate.task": ["Validate"],
+    "traces.tables": ["Columns"],
+    "workload.program": ["Collective", "Compute", "Program"],
+    "workload.training": ["DataParallel", "Operations", "TensorParallel", "Workload"],
+}  # fmt: skip
+HOME = {name: module for module, names in HOMES.items() for name in names}
+
+# old module -> new one; modules below it went along
+MOVED = {
+    "app": "command.app", "build": "command.build", "calibrate": "tasks.calibrate",
+    "collectives": "network.collectives",
+    "configs": "command.compose", "engine": "simulation.draws", "engine_events": "simulation.events",
+    "engine_vector": "simulation.vector", "experiment": "simulation.experiment", "figures": "tasks.simulate.pictures",
+    "fit": "statistics", "fitting": "tasks.fit", "flags": "command.flags", "folders": "files.folders",
+    "hockney": "tasks.calibrate.hockney", "loader": "command.loader", "measure": "simulation.measure",
+    "model": "simulation.closed_forms", "nccl_tests": "tasks.calibrate.nccl_tests", "plots": "pictures",
+    "program": "workload.program", "provenance": "files.manifest", "report": "tasks.simulate.words",
+    "results": "simulation.results", "studies": "tasks.studies", "sweeps": "tasks.collect",
+    "timeline": "tasks.simulate.timeline", "topology": "network.topology", "traces.export": "tasks.simulate.export",
+    "traces.page": "tasks.trace_report.page", "traces.pictures": "tasks.trace_report.pictures",
+    "traces.report": "tasks.trace_report.task", "traces.words": "tasks.trace_report.words",
+    "validation": "tasks.validate", "workloads": "workload.training", "yaml_files": "command.yaml_files",
+}  # fmt: skip
+
+
+def where(module: str, name: str = "") -> str | None:
+    """The sentence about a module of version 0.1, and what it had under ``name``; None for other modules.
+
+    >>> where("simulator.workloads", "TensorParallel")
+    'simulator.workloads.TensorParallel is simulator.TensorParallel since version 0.2'
+    >>> where("simulator.figures")
+    'simulator.figures is simulator.tasks.simulate.pictures since version 0.2, and public names are in simulator itself'
+    """
+    old = module.removeprefix("simulator.")
+    part = next((part for part in (old, old.rpartition(".")[0]) if part in MOVED), None)
+    if part is None or not module.startswith("simulator."):
+        return None
+    if name in HOME:
+        return f"{module}.{name} is simulator.{name} since version 0.2"
+    new = f"simulator.{MOVED[part]}{old.removeprefix(part)}"
+    return f"{module} is {new} since version 0.2, and public names are in simulator itself"
+
+
+class Moved:
+    """Asked last when a module is imported: refuses one of version 0.1 with the new name."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Raise ModuleNotFoundError for a module that has moved; leave others to their own error."""
+        if sentence := where(name):
+            raise ModuleNotFoundError(sentence, name=name)
+
+
+def refuse(package: str) -> Callable[[str], Any]:
+    """A ``__getattr__`` for a package that was a module: its public names are refused with where they are."""
+
+    def look_up(name: str) -> Any:
+        if name in HOME:
+            raise ImportError(f"{package}.{name} is simulator.{name} since version 0.2")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return look_up

@@ -1,0 +1,1 @@
+"""``+experiment=calibrate``: latency and bandwidth of a link, from measured collectives."""

@@ -1,0 +1,1 @@
+"""``+experiment=collect``: the table of a sweep."""

@@ -1,0 +1,56 @@
+"""``+experiment=collect``: the table and the pictures of a sweep; a multirun ends with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simulator.checks import InputError
+from simulator.files.tables import write_csv
+from simulator.pictures.draw import write_pictures
+from simulator.task import Outcome, Progress, Task
+from simulator.tasks.collect.pictures import sweep_pictures
+from simulator.tasks.collect.table import read_points, sweep_table
+from simulator.tasks.collect.words import failures, sweep_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collect(Task):
+    """Rebuilds a sweep's table and pictures from any set of finished jobs, also from several machines.
+
+    Attributes:
+        name: name of the experiment.
+        folders: folders of sweeps, or of single points.
+        points: names of the points to take; None takes all in the folders.
+    """
+
+    name: str
+    folders: Sequence[str]
+    points: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folders, list | tuple) or not self.folders:
+            raise InputError(f"folders must be a list of at least one folder; got {self.folders!r}")
+
+    def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
+        """Leaves ``sweep.csv`` and the picture ``sweep``."""
+        table = sweep_table(read_points([Path(text) for text in self.folders], self.points))
+        write_csv(table, folder / "sweep.csv")
+        wrong = [*_draw(table, folder), *failures(table)]
+        return Outcome("\n".join([sweep_text(table), *wrong]), not wrong)
+
+
+def _draw(table: pd.DataFrame, folder: Path) -> list[str]:
+    """Draw the pictures; says why they are left out where that goes wrong, since it must not lose the table."""
+    try:
+        write_pictures(sweep_pictures(table), folder)
+    except OSError:  # the disk is full: nothing can be kept
+        raise
+    except Exception as error:
+        return [f"pictures left out: {type(error).__name__}: {error}"]
+    return []

@@ -1,0 +1,1 @@
+"""From measured compute blocks to a law of compute times: ``+experiment=fit``."""

@@ -1,0 +1,45 @@
+"""Where a fit or a validation takes its measured times from: traces, or a trace summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from simulator.checks import InputError, shown, text
+from simulator.task import Progress
+from simulator.tasks.trace_report.task import TraceReport
+from simulator.traces.summary import Summary, read_summary, summarise
+
+
+def check_source(traces: str | Sequence[str] | None, summary: str | None) -> None:
+    """Raise InputError unless one of the two is given."""
+    if (traces is None) == (summary is None):
+        both = "not both" if traces is not None else "neither is given"
+        raise InputError(f"traces (a folder) or summary (a trace_summary.json) must be given, one of them; {both}")
+    if summary is not None:
+        text("summary", summary)
+
+
+def measured(
+    traces: str | Sequence[str] | None, summary: str | None, report: TraceReport, progress: Progress | None
+) -> tuple[Summary, str]:
+    """The summary of what was measured, and in words where it is from.
+
+    Raises:
+        InputError: for traces and summaries that cannot be used.
+    """
+    if summary is not None:
+        path = Path(summary)
+        return read_summary(path), _of(path.name)
+    assert traces is not None
+    found = summarise(replace(report, traces=traces).find(progress))
+    several = not isinstance(traces, str) and len(traces) > 1
+    return found, f"{len(traces)} files" if several else _of(
+        Path(traces if isinstance(traces, str) else traces[0]).name
+    )
+
+
+def _of(name: str) -> str:
+    """A file's name as it stands in text and YAML comments: on one line, without what could steer a terminal."""
+    return shown(name)[1:-1]

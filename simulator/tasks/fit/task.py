@@ -1,0 +1,226 @@
+"""``+experiment=fit``: from measured compute blocks to a law of compute times that the simulator takes at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.checks import MAX_RANKS, InputError, count, flag, one_of, shown, text, texts
+from simulator.files.tables import write_csv
+from simulator.statistics.bootstrap import Bootstrap, cluster_bootstrap
+from simulator.statistics.components import LEVEL, pooled
+from simulator.statistics.goodness import Stability, anderson_darling, gumbel_or_gev, max_stability
+from simulator.statistics.resample import LEAST_CLUSTERS, Centring, check_level
+from simulator.statistics.sample import LEAST_MAXIMA, Family, checked_family
+from simulator.task import Outcome, Progress, Task
+from simulator.tasks.fit.fitted import MEANINGFUL, Fitted
+from simulator.tasks.fit.law import propose
+from simulator.tasks.fit.pictures import picture
+from simulator.tasks.fit.sample import Sample, sample_of
+from simulator.tasks.fit.source import check_source, measured
+from simulator.tasks.fit.words import text_of
+from simulator.tasks.fit.yaml import law_yaml
+from simulator.tasks.trace_report.task import TraceReport
+from simulator.traces.summary import Summary, write_summary
+
+FAMILIES = ("gumbel", "gev")
+STAGES = 4  # of a fit, for its progress: laws, tests, tables, pictures
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitLaw(Task):
+    """Fits the law of block maxima to traces, or to the summary of some, and writes it as a compute law.
+
+    Attributes:
+        name: name of the experiment.
+        report: how traces are read.
+        traces: a folder, a file, a pattern or a list of these; or
+        summary: a ``trace_summary.json`` of a trace report.
+        measure, group, block, m, relative: as in ``sample_of``.
+        blocks_per_iteration: blocks of one name in an iteration: each is standardised among its own, and iterations
+            are resampled whole.
+        centring: ``instance`` (the paper's) or ``block``.
+        split: ``strided`` (odd and even ranks, the paper's) or ``consecutive`` ranks make up the blocks of m; None
+            takes consecutive ones for parent zero_sum, whose blocks are such, else the paper's.
+        family: of the proposed law, ``gumbel`` (the paper's lower bound) or ``gev``.
+        parent: how it turns maxima into times of single ranks.
+        ranks_per_node: consecutive ranks that share a node; None for no such part.
+        sizes: n for which the tax is extrapolated.
+        level: of all intervals.
+        replicates: resamples of iterations behind them, and samples behind the Anderson-Darling test.
+        seed: of those.
+        law_name: name of the law's YAML.
+    """
+
+    name: str
+    report: TraceReport
+    traces: str | Sequence[str] | None = None
+    summary: str | None = None
+    measure: str = "busy"
+    group: str | Sequence[str] | None = None
+    block: str | None = None
+    blocks_per_iteration: int = 1
+    m: int | None = None
+    centring: str = "instance"
+    split: str | None = None
+    relative: bool = False
+    family: str = "gumbel"
+    parent: str = "spliced"
+    ranks_per_node: int | None = None
+    sizes: Sequence[int] = (8, 72, 512, 4096)
+    level: float = 0.95
+    replicates: int = 1000
+    seed: int = 0
+    law_name: str = "fitted"
+
+    def __post_init__(self) -> None:
+        one_of("measure", self.measure, ["busy", "gap"])
+        one_of("centring", self.centring, ["instance", "block"])
+        if self.split is not None:
+            one_of("split", self.split, ["strided", "consecutive"])
+        one_of("family", self.family, FAMILIES)
+        one_of("parent", self.parent, ["spliced", "zero_sum", "root"])
+        flag("relative", self.relative)
+        count("blocks_per_iteration", self.blocks_per_iteration)
+        count("replicates", self.replicates, least=100, most=100_000)
+        count("seed", self.seed, least=0)
+        check_level(self.level, "replicates", self.replicates)
+        if self.m is not None:
+            count("m", self.m, least=2)
+        if self.group is not None:
+            texts("group", self.group)
+        if self.ranks_per_node is not None:
+            count("ranks_per_node", self.ranks_per_node)
+        for i, n in enumerate(self.sizes):
+            count(f"sizes[{i}]", n, least=2, most=MAX_RANKS)
+        if not re.fullmatch(r"[A-Za-z]\w{0,99}", text("law_name", self.law_name), re.ASCII):
+            got = shown(self.law_name)
+            raise InputError(f"law_name must be up to 100 letters, digits and underscores, a letter first; got {got}")
+
+    def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
+        """Leaves ``parameters.csv``, ``tau.csv``, ``tests.csv``, ``ranks.csv``, the picture ``fit``, and the law as
+        ``compute/NAME.yaml``; from traces also their ``trace_summary.json``."""
+        from simulator.pictures.draw import write_pictures
+
+        check_source(self.traces, self.summary)
+        summary, origin = measured(self.traces, self.summary, self.report, progress)
+        found = self.fit(summary, origin, progress)
+        for name, table in (
+            ("parameters", found.parameters), ("tau", found.taxes), ("tests", found.tests()),
+            ("ranks", found.ranks()),
+        ):  # fmt: skip
+            write_csv(table, folder / f"{name}.csv")
+        if self.summary is None:
+            write_summary(summary, folder / "trace_summary.json")
+        _tell(progress, 3)
+        write_pictures([picture(found)], folder)
+        _tell(progress, STAGES)
+        (folder / "compute").mkdir()
+        (folder / "compute" / f"{self.law_name}.yaml").write_text(law_yaml(found), encoding="utf-8")
+        return Outcome(f"{self.name}: {text_of(found, self.law_name)}")
+
+    def fit(self, summary: Summary, origin: str, progress: Progress | None = None) -> Fitted:
+        """Fit a law to the blocks of a summary.
+
+        Raises:
+            InputError: where there are too few blocks, or none that could be fitted.
+        """
+        sample = self.sample(summary)
+        clusters = sample.iterations
+        maxima, iterations = len(clusters), int(clusters.max()) + 1
+        if maxima < LEAST_MAXIMA or iterations < LEAST_CLUSTERS:
+            raise InputError(
+                f"blocks must give at least {LEAST_MAXIMA} maxima of m = {sample.m} ranks, of {LEAST_CLUSTERS} "
+                f"iterations; those of {origin} give {maxima} of {iterations}"
+            )
+        z = checked_family(sample.z(), "gumbel")
+        parts = pooled(sample.scores, self.ranks_per_node)
+        run = _run(parts.memory, iterations)
+        clusters //= run
+        laws, no_gev = self._laws(sample, clusters)
+        _tell(progress, 1)
+        distance = {name: anderson_darling(z, name, self.replicates, self.seed) for name in laws}
+        _tell(progress, 2)
+        family: Family = "gev" if self.family == "gev" else "gumbel"
+        if family not in laws:
+            raise InputError(f"family must be gumbel, since there is no GEV fit: {no_gev}")
+        return Fitted(
+            origin=origin, sample=sample, laws=laws, no_gev=no_gev, distance=distance,
+            ratio=gumbel_or_gev(z) if "gev" in laws else None, stability=self._stability(sample, clusters),
+            family=family, proposal=propose(sample, laws[family].fit, parts, self.parent, self.ranks_per_node),
+            sizes=self.sizes, level=self.level, run=run, parts=parts, doubled=_doubled(sample),
+        )  # fmt: skip
+
+    @property
+    def _strided(self) -> bool:
+        return self.split == "strided" if self.split is not None else self.parent != "zero_sum"
+
+    @property
+    def _centring(self) -> Centring:
+        return "instance" if self.centring == "instance" else "block"
+
+    def sample(self, summary: Summary) -> Sample:
+        """The blocks that are fitted."""
+        found = sample_of(
+            summary, measure=self.measure, group=self.group, block=self.block, per_iteration=self.blocks_per_iteration,
+            m=self.m, strided=self._strided, by_instance=self.centring == "instance", relative=self.relative,
+        )  # fmt: skip
+        per_node = self.ranks_per_node
+        if per_node is not None and (per_node < 2 or found.n % per_node or per_node == found.n):
+            raise InputError(
+                f"ranks_per_node must be at least 2 and make several whole nodes of {found.n} ranks; got {per_node}"
+            )
+        small = [n for n in self.sizes if n < found.m]
+        if small:
+            raise InputError(f"sizes must be at least m = {found.m}, the ranks of one maximum; got {small[0]}")
+        return found
+
+    def _laws(self, sample: Sample, clusters: NDArray[np.int64]) -> tuple[dict[Family, Bootstrap], str]:
+        """Fits of both families, and why there is no GEV."""
+
+        def fitted(family: Family) -> Bootstrap:
+            return cluster_bootstrap(sample.rows, clusters, family, self._centring, self.replicates, self.seed)
+
+        laws: dict[Family, Bootstrap] = {"gumbel": fitted("gumbel")}
+        try:
+            laws["gev"] = fitted("gev")
+        except InputError as error:
+            return laws, str(error)
+        return laws, ""
+
+    def _stability(self, sample: Sample, clusters: NDArray[np.int64]) -> Stability | None:
+        """From maxima of m ranks to those of 2m; where no more than m were measured, from m/2 to m."""
+        few, many = _doubled(sample)
+        if few < MEANINGFUL or 2 * few != many:
+            return None
+        rows = sample.rows
+        if many > sample.m:
+            rows, clusters = rows.reshape(-1, many), clusters[::2]
+        try:
+            return max_stability(rows, clusters, "gumbel", self._centring, self.replicates, self.seed, 1 - LEVEL)
+        except InputError:  # ranks of half a block that never differ
+            return None
+
+
+def _doubled(sample: Sample) -> tuple[int, int]:
+    """Ranks of the maxima whose locations are compared: m and 2m, or m/2 and m where no more were measured."""
+    return (sample.m, 2 * sample.m) if sample.n // sample.m % 2 == 0 else (sample.m // 2, sample.m)
+
+
+def _tell(progress: Progress | None, done: int) -> None:
+    if progress is not None:
+        progress(done, STAGES)
+
+
+def _run(memory: float, iterations: int) -> int:
+    """How many consecutive iterations to resample together: about as long as ranks' noise remembers (Davison, Hinkley,
+    Bootstrap Methods, 1997, section 8.2.3), as far as enough runs are left."""
+    if memory <= 0:
+        return 1
+    return max(1, min(ceil((1 + memory) / (1 - memory)), iterations // LEAST_CLUSTERS))

@@ -1,0 +1,1 @@
+"""``+experiment=simulate``, the default: a simulation, with the files it may leave."""

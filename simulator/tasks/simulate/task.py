@@ -1,0 +1,93 @@
+"""The default task: simulate an experiment, and leave its tables, pictures and what else is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from simulator.checks import InputError, count, flag, keep
+from simulator.simulation.experiment import Experiment
+from simulator.simulation.runner import run
+from simulator.task import Outcome, Progress, Task
+from simulator.tasks.simulate.words import report
+
+MAX_ROWS = 20_000_000  # of what is written for single ranks, 0.1 kB each
+MAX_KERNELS = 10_000_000  # in exported traces, 0.5 kB each
+MAX_FILES = 100_000  # of exported traces, as many as are read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulate(Experiment, Task):
+    """An experiment, and what its folder holds besides the tables.
+
+    Attributes:
+        timeline: also write a Chrome trace of the first iterations.
+        timeline_iterations: how many of them.
+        timeline_ranks: how many ranks of each, from rank 0 on.
+        per_rank: also write one row per rank and collective.
+        traces: also write a profiler trace of every rank.
+        traces_iterations: how many iterations of it.
+        plots: also draw the two pictures.
+    """
+
+    timeline: bool = False
+    timeline_iterations: int = 2
+    timeline_ranks: int = 64
+    per_rank: bool = False
+    traces: bool = False
+    traces_iterations: int = 2
+    plots: bool = True
+    steps: ClassVar[str] = "iterations"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for switch in ("timeline", "per_rank", "traces", "plots"):
+            flag(switch, getattr(self, switch))
+        for size in ("timeline_iterations", "timeline_ranks", "traces_iterations"):
+            keep(self, **{size: count(size, getattr(self, size))})
+
+    def check(self) -> None:
+        """Write the program and price it: what is wrong with it is said before a run.
+
+        Raises:
+            InputError: also for more output than a folder should hold.
+        """
+        operations, collectives = len(self.program.operations), len(self.program.collectives)
+        rows = self.per_rank * self.n * collectives
+        slices = self.timeline * min(self.timeline_ranks, self.n) * operations
+        kernels = self.traces * self.n * min(self.traces_iterations, self.iterations) * operations
+        for key, found, most, what in (
+            ("per_rank", rows, MAX_ROWS, "rows (collectives x ranks) of one iteration"),
+            ("per_rank", rows * self.iterations, 50 * MAX_ROWS, "rows (iterations x collectives x ranks)"),
+            ("timeline_ranks", slices * min(self.timeline_iterations, self.iterations), MAX_ROWS,
+             "slices (ranks x iterations x operations)"),
+            ("traces", self.traces * self.n, MAX_FILES, "files, one per rank"),
+            ("traces_iterations", kernels, MAX_KERNELS, "kernels (ranks x iterations x operations)"),
+        ):  # fmt: skip
+            if found > most:
+                raise InputError(f"{key} must give at most {most} {what}; got {found}")
+        self.costs  # noqa: B018
+
+    def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
+        """Leaves ``summary.csv``, ``iterations.parquet``, ``collectives.parquet``, ``manifest.json``, and as asked two
+        pictures, ``timeline.json``, ``ranks.parquet`` and ``traces/``."""
+        self.check()
+        result = run(self, progress=progress)
+        result.write(folder)
+        if self.plots:
+            from simulator.tasks.simulate import pictures
+
+            pictures.write(result, folder)
+        if self.timeline or self.per_rank:
+            from simulator.tasks.simulate import timeline
+
+            if self.timeline:
+                timeline.write(self, folder)
+            if self.per_rank:
+                timeline.per_rank(self, folder)
+        if self.traces:
+            from simulator.tasks.simulate import export
+
+            export.write(self, folder)
+        return Outcome(report(result), manifest=result.manifest)

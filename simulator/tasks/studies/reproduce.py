@@ -1,0 +1,47 @@
+"""All studies in one run, and one table of what was claimed and what we get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.checks import InputError
+from simulator.files.tables import write_csv
+from simulator.network.topology import Machine
+from simulator.task import Outcome, Progress, Task
+from simulator.tasks.studies.base import Study
+from simulator.tasks.studies.claims import Claim, claims_table, claims_text, met
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(Task):
+    """Reruns studies, each into a folder of its own, and puts their claims together.
+
+    Attributes:
+        name: name of the experiment.
+        studies: the studies by the name of their folder.
+        machine: the machine whose link all of them take; recorded, not used.
+    """
+
+    name: str
+    studies: Mapping[str, Study]
+    machine: Machine | None = None
+
+    def __post_init__(self) -> None:
+        if not self.studies:
+            raise InputError("studies must have at least one entry; got none")
+
+    def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
+        claims: list[Claim] = []
+        lines = []
+        for done, (name, study) in enumerate(self.studies.items()):
+            if progress is not None:
+                progress(done, len(self.studies))
+            findings = study.find()
+            (folder / name).mkdir()
+            findings.write(folder / name)
+            claims += findings.claims
+            lines.append(f"{name}: {findings.text.splitlines()[0]}")
+        write_csv(claims_table(claims), folder / "claims.csv")
+        return Outcome("\n".join([*lines, "", claims_text(claims)]), met(claims))

@@ -1,0 +1,1 @@
+"""``+experiment=trace_report``: the synchronization tax in profiler traces."""

@@ -1,0 +1,120 @@
+"""``+experiment=trace_report``: from the traces of a job to the tax of its collectives, and what may be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simulator.checks import InputError, count, flag, instance, number, one_of, texts
+from simulator.task import Outcome, Progress, Task
+from simulator.tasks.trace_report import words
+from simulator.tasks.trace_report.page import page
+from simulator.tasks.trace_report.pictures import pictures
+from simulator.traces import tables
+from simulator.traces.align import Group, align
+from simulator.traces.blocks import COLUMNS, between_collectives
+from simulator.traces.files import TABLES, find
+from simulator.traces.findings import Findings, findings_of
+from simulator.traces.reader import read_job
+from simulator.traces.summary import summarise, write_summary
+from simulator.traces.trace import RankTrace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceReport(Task):
+    """Measures the synchronization tax in profiler traces, one file per rank, or in a table of operations.
+
+    Attributes:
+        name: name of the experiment.
+        traces: a folder, a file, a pattern, or a list of these.
+        table: what the columns mean, where ``traces`` is a table.
+        ranks: the rank of each file in the order of their names, where the files do not say.
+        broken: what to do about a broken file and a rank that is claimed twice: ``stop``, ``skip`` the file, or
+            ``keep`` its whole events.
+        tolerance: how far the ends of one collective may lie apart after clock offsets, seconds.
+        collective_kernels: parts of the names of further kernels that move data between ranks.
+        most_bytes: size of an unpacked file above which it is broken.
+        workers: processes that read; None takes one for each processor.
+        names_in_summary: whether process groups keep their names in ``trace_summary.json``.
+    """
+
+    name: str
+    traces: str | Sequence[str]
+    table: tables.Columns | None = None
+    ranks: Sequence[int] | None = None
+    broken: str = "stop"
+    tolerance: float = 100e-6
+    collective_kernels: Sequence[str] = ()
+    most_bytes: int = 2**32
+    workers: int | None = None
+    names_in_summary: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("broken", self.broken, ["stop", "skip", "keep"])
+        number("tolerance", self.tolerance, least=0, below=1e3)
+        texts("collective_kernels", self.collective_kernels)
+        count("most_bytes", self.most_bytes)
+        flag("names_in_summary", self.names_in_summary)
+        if self.table is not None:
+            instance("table", self.table, tables.Columns)
+        if self.workers is not None:
+            count("workers", self.workers)
+        for rank in [] if self.ranks is None else self.ranks:
+            count("ranks", rank, least=0)
+
+    def find(self, progress: Progress | None = None) -> Findings:
+        """Read, match and measure.
+
+        Raises:
+            InputError: for files that are missing, broken, of different jobs or that claim a rank twice.
+        """
+        paths = find(self.traces)
+        tolerance = round(self.tolerance * 1e9)
+        if any(path.name.lower().endswith(TABLES) for path in paths):
+            if len(paths) > 1 or self.table is None or not self.table.collectives:
+                raise InputError(
+                    "traces must be one table, with table.collectives={all_reduce: COLUMN} and the other keys of "
+                    "table, or traces ending in .json or .json.gz"
+                )
+            groups, blocks = tables.read(paths[0], self.table, tolerance)
+            return findings_of(groups, blocks)
+        traces, left_out = read_job(
+            paths, ranks=self.ranks, more=self.collective_kernels, broken=self.broken, most_bytes=self.most_bytes,
+            workers=self.workers, progress=progress,
+        )  # fmt: skip
+        if not traces:
+            raise InputError(f"traces hold no file that can be used; {left_out[0].reason}")
+        groups = align(traces, tolerance)
+        return findings_of(groups, _blocks(groups, traces), traces, left_out)
+
+    def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
+        from simulator.pictures.draw import write_pictures
+
+        findings = self.find(progress)
+        findings.write(folder)
+        write_summary(summarise(findings, self.names_in_summary), folder / "trace_summary.json")
+        shown = pictures(findings.summary, findings.tax, findings.apart)
+        write_pictures(shown, folder)
+        images = [folder / f"{picture.name}.png" for picture in shown]
+        whole = page(
+            f"Synchronization tax: {self.name}",
+            words.lead(findings),
+            words.tables(findings),
+            words.lines(findings),
+            images,
+        )
+        (folder / "report.html").write_text(whole, encoding="utf-8")
+        return Outcome(f"{self.name}: {words.text(findings)}", findings.usable)
+
+
+def _blocks(groups: Sequence[Group], traces: Sequence[RankTrace]) -> pd.DataFrame:
+    import pandas as pd
+
+    by_rank = {trace.rank: trace for trace in traces}
+    parts = [part for group in groups if len(part := between_collectives(group, by_rank))]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))

@@ -1,0 +1,127 @@
+"""The findings of a trace report in words: what is printed, and what stands on its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+from simulator.text import duration, grid, percent, printable
+from simulator.traces import measure
+from simulator.traces.findings import Findings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST_NOTES = 20
+
+
+def text(findings: Findings) -> str:
+    """The findings to print; nothing in it can steer a terminal, whatever files and groups are called."""
+    parts = [lead(findings)]
+    parts += ["\n".join(grid([[heading, *rows[0][1:]], *rows[1:]])) for heading, rows in tables(findings)]
+    said = lines(findings)
+    more = [f"and {len(said) - MOST_NOTES} more in the tables"] if len(said) > MOST_NOTES else []
+    parts += ["\n".join([*said[:MOST_NOTES], *more])] if said else []
+    whole = "\n\n".join(parts)
+    return printable(whole)
+
+
+def tables(findings: Findings) -> list[tuple[str, list[Sequence[str]]]]:
+    """Headings with rows of text, the first row the names of the columns; empty tables are left out."""
+    found = {
+        "synchronization tax": _tax_rows(findings.summary),
+        "does compute explain the wait?": _explanation_rows(findings.explanation),
+        "compute blocks": _block_rows(findings.block_summary),
+    }
+    whole = [(heading, list(rows)) for heading, rows in found.items()]
+    return [(heading, rows) for heading, rows in whole if len(rows) > 1]
+
+
+def lines(findings: Findings) -> list[str]:
+    """Who is last, and what else a reader must know, a line each."""
+    return [*_stragglers(findings.summary), *_notes(findings)]
+
+
+def lead(findings: Findings) -> str:
+    """What was read and measured, in a sentence."""
+    summary, ranks = findings.summary, findings.ranks
+    measured = int(summary["collectives"].sum())
+    groups = summary["group"].nunique()
+    what = f"{measured:,} collectives measured, in {groups} process group{'s' * (groups != 1)}"
+    if not findings.usable:
+        what = "no tax can be given" if len(summary) else "no collectives, so no tax"
+    if not len(ranks):
+        return what
+    world = ranks["world"].dropna()
+    of = f" of {int(world.iloc[0])}" if len(world) else ""
+    kernels = int(ranks["kernels"].sum())
+    return f"traces of {len(ranks)}{of} rank{'s' * (len(ranks) > 1 or bool(of))}, {kernels:,} GPU kernels; {what}"
+
+
+def _tax_rows(summary: pd.DataFrame) -> Iterator[Sequence[str]]:
+    yield "group, operation", "ranks", "count", "fastest rank", "p99", "median rank", "share", "status"
+    for row in summary[summary["status"] != "refused"].to_dict("records"):
+        yield (
+            f"{row['group']}, {row['operation']}", str(row["ranks"]), f"{row['collectives']:,}",
+            duration(row["tax_fastest_mean"]), duration(row["tax_fastest_p99"]), duration(row["tax_median_mean"]),
+            percent(row["tax_share"]), row["status"],
+        )  # fmt: skip
+
+
+def _stragglers(summary: pd.DataFrame) -> Iterator[str]:
+    for row in summary[summary["status"] != "refused"].to_dict("records"):
+        if not row["tax_fastest_mean"]:
+            continue  # all arrive at once: nobody is last
+        repeats = round(row["straggler_repeat_rate"] * row["collectives"])
+        chance = measure.persistence(repeats, row["collectives"], row["ranks"])
+        verdict = "persistent" if chance < 0.01 else "may be chance"
+        yield (
+            f"{row['group']}, {row['operation']}: rank {row['straggler']} is last in {repeats:,} of "
+            f"{row['collectives']:,} ({verdict}, p {'<' if chance < 1e-4 else '='} {max(chance, 1e-4):.2g})"
+        )
+
+
+def _explanation_rows(explanation: pd.DataFrame) -> Iterator[Sequence[str]]:
+    yield "group, operation", "count", "tax", "GPU work apart", "corr.", "GPU idle apart", "corr.", "cause"
+    for row in explanation.to_dict("records"):
+        yield (
+            f"{row['group']}, {row['operation']}", f"{row['collectives']:,}", duration(row["tax_fastest_mean"]),
+            *_apart(row, "busy"), *_apart(row, "idle"), row["cause"],
+        )  # fmt: skip
+
+
+def _apart(row: Mapping[str, Any], what: str) -> tuple[str, str]:
+    spread, correlation = row[f"{what}_spread"], row[f"{what}_correlation"]
+    return "" if isnan(spread) else duration(spread), "" if isnan(correlation) else f"{correlation:.2f}"
+
+
+def _block_rows(blocks: pd.DataFrame) -> Iterator[Sequence[str]]:
+    yield "group, block", "ranks", "blocks", "gap", "GPU busy", "GEMM", "variation over ranks"
+    for row in blocks.to_dict("records"):
+        means = [
+            "" if isnan(row[f"{name}_mean"]) else duration(row[f"{name}_mean"]) for name in ("gap", "busy", "gemm")
+        ]
+        variation = "" if isnan(row["busy_cv"]) else percent(row["busy_cv"])
+        yield f"{row['group']}, {row['block']}", str(row["ranks"]), f"{row['blocks']:,}", *means, variation
+
+
+def _notes(findings: Findings) -> Iterator[str]:
+    """What a reader must know: what was refused, left out or dropped."""
+    for row in findings.summary[findings.summary["reason"] != ""].to_dict("records"):
+        yield f"{row['group']}, {row['operation']}: {row['status']}: {row['reason']}"
+    for left_out in findings.left_out:
+        yield f"left out {left_out.path.name}: {left_out.reason}"
+    for row in findings.ranks.to_dict("records"):
+        said = [row["notes"]] if row["notes"] else []
+        said += [f"dropped {row['dropped']}"] if row["dropped"] else []
+        if not row["kernels"]:
+            said.append(
+                f"no GPU kernels in any of its {row['steps']} profiler steps" if row["steps"] else "no GPU kernels"
+            )
+        elif not row["collectives"]:
+            said.append(f"{row['kernels']:,} GPU kernels, none of them a known collective (collective_kernels=[PART])")
+        if row["kernels"] and row["steps_without_kernels"] > 0:
+            said.append(f"{row['steps_without_kernels']} of {row['steps']} profiler steps hold no kernel, left out")
+        if said:
+            yield f"rank {row['rank']} ({row['file']}): {'; '.join(said)}"

@@ -1,5 +1,0 @@
-"""Simulated against measured: ``+experiment=validate``."""
-
-from simulator.validation.task import Validate
-
-__all__ = ["Validate"]

@@ -1,0 +1,184 @@
+"""Workloads: what a job makes every rank do in one iteration. A plug-in is a class with ``program(n, law)``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+from simulator.checks import MAX_RANKS, InputError, count, keep, mapping, number, one_of, shown, text
+from simulator.laws import Law
+from simulator.network.collectives import MAX_BYTES, Kind
+from simulator.workload.program import ALL, MAX_OPERATIONS, Collective, Compute, Operation, Program
+
+
+class Workload(Protocol):
+    """Anything that can write the program of one iteration for ``n`` ranks with block times from ``law``."""
+
+    def program(self, n: int, law: Law) -> Program: ...
+
+
+def scaled(law: Law, n: int, scaling: str, reference_ranks: int) -> Law:
+    """The law of a block on n ranks: the same under weak scaling, times ``reference_ranks/n`` under strong scaling."""
+    return law if scaling == "weak" else law.scaled(reference_ranks / n)
+
+
+def _keep_job(job: TensorParallel | DataParallel) -> None:
+    """Check and store what both kinds of training have."""
+    one_of("scaling", job.scaling, ["weak", "strong"])
+    nbytes = number("bytes", job.bytes, least=0, most=MAX_BYTES)
+    keep(job, bytes=nbytes, reference_ranks=count("reference_ranks", job.reference_ranks, most=MAX_RANKS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorParallel:
+    """A tensor-parallel transformer: every compute block ends in a collective that all ranks wait for.
+
+    Attributes:
+        layers: transformer layers.
+        forward: collectives of one layer's forward pass.
+        backward: collectives of one layer's backward pass.
+        bytes: size of each collective (S, nccl-tests convention).
+        kind: which collective it is.
+        scaling: ``weak`` keeps the block time as the domain grows, ``strong`` divides it by n/reference_ranks.
+        reference_ranks: domain size at which the law's block time was measured.
+
+    >>> from simulator.laws import Deterministic
+    >>> len(TensorParallel(layers=80, bytes=2**28).program(8, Deterministic(mean=0.016)).collectives)
+    320
+    """
+
+    layers: int
+    bytes: float
+    forward: int = 2
+    backward: int = 2
+    kind: str = Kind.ALL_REDUCE.value
+    scaling: str = "weak"
+    reference_ranks: int = 8
+
+    def __post_init__(self) -> None:
+        pairs = MAX_OPERATIONS // 2  # of a compute and a collective
+        forward = count("forward", self.forward, least=0, most=pairs)
+        backward = count("backward", self.backward, least=0, most=pairs - forward)
+        if forward + backward == 0:
+            raise InputError("forward and backward must not both be 0: a layer needs a collective")
+        layers = count("layers", self.layers, most=pairs // (forward + backward))
+        kind = Kind(one_of("kind", self.kind, [k.value for k in Kind])).value
+        keep(self, layers=layers, forward=forward, backward=backward, kind=kind)
+        _keep_job(self)
+
+    def program(self, n: int, law: Law) -> Program:
+        block = scaled(law, n, self.scaling, self.reference_ranks)
+        steps = [f"layer{i}.forward{j}" for i in range(self.layers) for j in range(self.forward)]
+        steps += [f"layer{i}.backward{j}" for i in reversed(range(self.layers)) for j in range(self.backward)]
+        operations: list[Operation] = []
+        for step in steps:
+            operations.append(Compute(name=f"{step}.compute", law=block))
+            operations.append(Collective(name=f"{step}.{self.kind}", kind=Kind(self.kind), nbytes=self.bytes))
+        return Program(mesh={"tp": n}, operations=operations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataParallel:
+    """Data-parallel training with gradient buckets: each bucket's AllReduce overlaps the rest of the backward pass.
+
+    The forward pass is one block. The backward pass is ``buckets`` equal blocks; as each ends, its bucket is reduced
+    on a communication stream of its own. The iteration ends with the last bucket.
+
+    Attributes:
+        bytes: gradient bytes of the whole model; each bucket has an equal part.
+        buckets: gradient buckets (1: no overlap, one collective after the backward pass).
+        forward_share: part of the law's block time that is the forward pass.
+        scaling: ``weak`` keeps the block time as the domain grows, ``strong`` divides it by n/reference_ranks.
+        reference_ranks: domain size at which the law's block time was measured.
+    """
+
+    bytes: float
+    buckets: int = 1
+    forward_share: float = 1 / 3
+    scaling: str = "weak"
+    reference_ranks: int = 8
+
+    def __post_init__(self) -> None:
+        keep(self, buckets=count("buckets", self.buckets, most=(MAX_OPERATIONS - 1) // 2))
+        keep(self, forward_share=number("forward_share", self.forward_share, least=0, below=1))
+        _keep_job(self)
+
+    def program(self, n: int, law: Law) -> Program:
+        law = scaled(law, n, self.scaling, self.reference_ranks)
+        if self.buckets == 1:
+            step = Compute(name="step.compute", law=law)
+            sync = Collective(name="step.all_reduce", kind=Kind.ALL_REDUCE, nbytes=self.bytes)
+            return Program(mesh={"dp": n}, operations=[step, sync])
+        operations: list[Operation] = []
+        if self.forward_share > 0:
+            operations.append(Compute(name="forward", law=law.scaled(self.forward_share)))
+        backward = law.scaled((1 - self.forward_share) / self.buckets)
+        for i in range(self.buckets):
+            block = Compute(name=f"backward{i}", law=backward)
+            operations.append(block)
+            operations.append(
+                Collective(
+                    name=f"bucket{i}.all_reduce",
+                    kind=Kind.ALL_REDUCE,
+                    nbytes=self.bytes / self.buckets,
+                    stream="communication",
+                    after=[block.name],
+                )
+            )
+        return Program(mesh={"dp": n}, operations=operations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operations:
+    """A program written out in the config: a mesh and a list of operations.
+
+    Attributes:
+        mesh: axes and sizes, whose product must be n; one size may be -1 and is then n over the others.
+        operations: mappings. ``{compute: NAME, scale: 1.0}`` runs the law, times scale;
+            ``{collective: NAME, kind: all_reduce, bytes: S, group: AXIS}`` communicates; both take ``stream`` and
+            ``after``.
+    """
+
+    mesh: Mapping[str, int]
+    operations: Sequence[Mapping[str, Any]]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.operations, list | tuple):
+            raise InputError(f"operations must be a list of mappings; got {shown(self.operations)}")
+        entries = [mapping(f"operations[{i}]", entry) for i, entry in enumerate(self.operations)]
+        keep(self, mesh=mapping("mesh", self.mesh), operations=entries)
+
+    def program(self, n: int, law: Law) -> Program:
+        return Program(
+            mesh=self._sizes(n),
+            operations=[_operation(i, dict(entry), law) for i, entry in enumerate(self.operations)],
+        )
+
+    def _sizes(self, n: int) -> dict[str, int]:
+        free = [axis for axis, size in self.mesh.items() if isinstance(size, int) and size == -1]
+        sizes = {axis: count(f"mesh.{axis}", size) for axis, size in self.mesh.items() if axis not in free}
+        known = prod(sizes.values())
+        if len(free) == 1 and n % known == 0:
+            sizes[free[0]] = n // known
+        elif free or known != n:
+            raise InputError(
+                f"mesh must have sizes that multiply to n = {n}, at most one of them -1; got {shown(dict(self.mesh))}"
+            )
+        return {axis: sizes[axis] for axis in self.mesh}
+
+
+def _operation(i: int, entry: dict[str, Any], law: Law) -> Operation:
+    placed = {key: entry.pop(key) for key in ("stream", "after") if key in entry}
+    if "compute" in entry and not set(entry) - {"compute", "scale"}:
+        scale = number(f"operations[{i}].scale", entry.get("scale", 1.0), above=0)
+        return Compute(name=text(f"operations[{i}].compute", entry["compute"]), law=law.scaled(scale), **placed)
+    if {"collective", "kind", "bytes"} <= set(entry) <= {"collective", "kind", "bytes", "group"}:
+        name = text(f"operations[{i}].collective", entry["collective"])
+        kind = Kind(one_of(f"operations[{i}].kind", entry["kind"], [k.value for k in Kind]))
+        return Collective(name=name, kind=kind, nbytes=entry["bytes"], group=entry.get("group", ALL), **placed)
+    raise InputError(
+        f"operations[{i}] must have the keys compute [scale] or collective, kind, bytes [group], and may have stream "
+        f"and after; got {', '.join(entry) or 'none'}"
+    )
