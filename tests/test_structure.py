@@ -15,7 +15,7 @@ MODULES = sorted([*(ROOT / "simulator").rglob("*.py"), *(ROOT / "topologies").rg
 # A module imports from lower floors and from its own folder. The package itself is the front door: only topologies, who
 # are users of the simulator, come in by it.
 FLOORS = [
-    {"arrays", "checks", "names", "task", "text"},
+    {"arrays", "checks", "lazy", "names", "task", "text"},
     {"files", "laws", "network", "pictures"},
     {"command", "statistics", "traces", "workload"},
     {"simulation"},
@@ -26,7 +26,7 @@ FRONT = {"__init__", "__main__"}
 TIED = {"validate": {"fit", "trace_report"}, "fit": {"trace_report"}}  # tasks that begin with another one
 HOMES = {
     **dict.fromkeys(("hydra", "omegaconf", "yaml", "rich"), "command"),
-    "matplotlib": "pictures", "simpy": "simulation.events", "msgspec": "traces",
+    "matplotlib": "pictures", "simpy": "simulation.events", "msgspec": "traces", "pandas": "lazy",
 }  # fmt: skip
 
 

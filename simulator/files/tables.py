@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+from simulator.lazy import pd
 
 
 def write_csv(table: pd.DataFrame, path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,7 @@ from numpy.typing import ArrayLike
 from simulator.arrays import Array
 from simulator.checks import InputError, count, keep, nearest, number, one_of, shown, text, texts
 from simulator.laws.base import LONGEST, IndependentLaw, Law, Noise
-
-if TYPE_CHECKING:
-    import pandas as pd
+from simulator.lazy import pd
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -83,8 +81,6 @@ def _read(path: Path, rank: str, step: str, columns: Sequence[str]) -> pd.DataFr
 
     Numbers are in ascending order; names stay in the order of the file, where "10" may follow "9".
     """
-    import pandas as pd
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows of another length than the header

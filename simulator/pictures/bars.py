@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from simulator.lazy import pd
 from simulator.pictures.style import DARK, INK, PARTS, label_rows, legend_above, nothing
 from simulator.text import share_label, time_label, unit
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
 RANKS = {"fastest rank": "#0072B2", "mean rank": "#D55E00", "median rank": "#009E73"}

@@ -13,6 +13,7 @@ import numpy as np
 from simulator.arrays import Array
 from simulator.files.manifest import write_manifest
 from simulator.files.tables import write_csv
+from simulator.lazy import pd
 from simulator.network.topology import Cost
 from simulator.simulation import closed_forms
 from simulator.simulation.closed_forms import Prediction
@@ -20,8 +21,6 @@ from simulator.simulation.measure import Measured, barriers
 from simulator.workload.program import Collective
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from simulator.simulation.experiment import Experiment
 
 MOST_ROWS = 1_000_000  # above this, collectives.parquet has one row per collective
@@ -149,8 +148,6 @@ class Tables:
 
     def result(self, manifest: dict[str, Any]) -> Result:
         """The finished tables."""
-        import pandas as pd
-
         columns = [np.concatenate(parts) for parts in zip(*self._iterations, strict=True)]
         names = ["iteration_time", "compute", "wait_mean", "wait_median", "wait_fastest"]
         iterations = pd.DataFrame({"iteration": np.arange(len(columns[0])), **dict(zip(names, columns, strict=True))})
@@ -164,8 +161,6 @@ class Tables:
         )  # fmt: skip
 
     def _collectives(self) -> pd.DataFrame:
-        import pandas as pd
-
         program, costs = self._experiment.program, self._costs
         operations = [program.operations[i] for i in program.collectives]
         about = pd.DataFrame(

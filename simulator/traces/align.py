@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.arrays import Times
 from simulator.checks import InputError
+from simulator.lazy import pd
 from simulator.traces.kernels import LOOSE, SYMMETRIC
 from simulator.traces.match import LEAST, Kernels, Places, pair, together
 from simulator.traces.trace import ProcessGroup, RankTrace
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Status = Literal["ok", "partial", "refused"]
 MOST_NAMED = 8  # ranks in a sentence

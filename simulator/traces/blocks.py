@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.arrays import Times
+from simulator.lazy import pd
 from simulator.traces.align import Group
 from simulator.traces.trace import RankTrace
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 BETWEEN = "between collectives"
 COLUMNS = ("group", "block", "instance", "collective", "rank", "gap", "busy", "kernels", "gemm", "aligned")
@@ -27,8 +25,6 @@ def between_collectives(group: Group, traces: Mapping[int, RankTrace]) -> pd.Dat
     it, ``gemm`` the same for matrix multiplications. Where ranks were matched, a block is one whose two collectives
     follow each other on every rank (``aligned``); elsewhere each rank's own blocks are counted from its first kernel.
     """
-    import pandas as pd
-
     parts = list(_aligned(group, traces) if len(group.places) else _own(group, traces))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
 
@@ -49,8 +45,6 @@ def _rows(
     group: Group, trace: RankTrace, places: NDArray[np.int64], label: NDArray[np.int64], aligned: bool
 ) -> pd.DataFrame:  # fmt: skip
     """The blocks that end at the kernels in ``places`` of the group on one rank."""
-    import pandas as pd
-
     own = group.kernels[trace.rank]
     starts = own["start"].to_numpy(np.int64)
     begin = (starts + own["duration"].to_numpy(np.int64))[places - 1]

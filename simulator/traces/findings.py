@@ -6,16 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.files.tables import write_csv
+from simulator.lazy import pd
 from simulator.traces import measure
 from simulator.traces.align import Group
 from simulator.traces.reader import LeftOut
 from simulator.traces.trace import RankTrace
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,6 @@ class Findings:
 def findings_of(
     groups: Sequence[Group], blocks: pd.DataFrame, traces: Sequence[RankTrace] = (), left_out: Sequence[LeftOut] = ()
 ) -> Findings:
-    import pandas as pd
-
     tax = measure.tax_table(groups)
     leading = {(group.name, operation) for group in groups for operation in group.leading}
     after = [key not in leading for key in zip(tax["group"], tax["operation"], strict=True)]

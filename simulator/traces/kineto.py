@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from simulator.checks import InputError, count
+from simulator.lazy import pd
 from simulator.traces import kernels
 from simulator.traces.files import Content
 from simulator.traces.trace import ProcessGroup, RankTrace
@@ -273,8 +274,6 @@ class _Reading:
         return ProcessGroup(f"{name} ({about})" if about else name, ranks, len(ranks) if ranks else size)
 
     def result(self, path: Path, rank: int, notes: Sequence[str]) -> RankTrace:
-        import pandas as pd
-
         columns = ["start", "duration", "group", "operation", "bytes", "sequence"]
         collectives = pd.DataFrame(self.collectives, columns=columns).sort_values("start", kind="stable")
         collectives = collectives.astype({name: np.int64 for name in columns if name != "operation"})

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.lazy import pd
 from simulator.traces.align import Group, Verdict
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SUMMARY = (
     "group", "operation", "ranks", "collectives", "tax_fastest_mean", "tax_fastest_p50", "tax_fastest_p99",
@@ -37,16 +35,12 @@ def tax_table(groups: Sequence[Group]) -> pd.DataFrame:
     its own kernel time the fastest and the median rank wait; ``straggler`` is the rank with the shortest kernel, the
     last to arrive.
     """
-    import pandas as pd
-
     first = min((int(group.start.min()) for group in groups if group.timed), default=0)
     parts = [_tax_of(group, first) for group in groups if len(group.duration)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(TAX))
 
 
 def _tax_of(group: Group, first: int) -> pd.DataFrame:
-    import pandas as pd
-
     duration = group.duration / 1e9
     least, most = duration.min(axis=1), duration.max(axis=1)
     median, mean = np.median(duration, axis=1), duration.mean(axis=1)
@@ -73,8 +67,6 @@ def summary_table(groups: Sequence[Group], tax: pd.DataFrame) -> pd.DataFrame:
     ``tax_share`` is the time that ranks wait / the time that they spend in these collectives, both summed over ranks
     and collectives; ``straggler_repeat_rate`` the share of collectives at which the most frequent straggler is last.
     """
-    import pandas as pd
-
     rows = [_summary_row(group, verdict, tax) for group in groups for verdict in group.verdicts]
     table = pd.DataFrame(rows, columns=list(SUMMARY))
     return table.astype({"ranks": int, "collectives": int, "straggler": "Int64"})
@@ -122,8 +114,6 @@ def block_table(blocks: pd.DataFrame) -> pd.DataFrame:
     (ddof 1; blocks of mean 0 have none); ``NAME_sd`` pools the variances over ranks: sqrt(mean(variance)). Blocks of
     ranks that could not be matched have a mean alone.
     """
-    import pandas as pd
-
     names = ["gap", "busy", "kernels", "gemm"]
     rows = []
     for (group, block), own in blocks.groupby(["group", "block"], sort=False):
@@ -154,8 +144,6 @@ def spreads(tax: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
 
     Columns group, operation, collective, tax_fastest, ``busy`` and ``idle`` (the rest of the gap), seconds.
     """
-    import pandas as pd
-
     aligned = blocks[blocks["aligned"].astype(bool)]
     if aligned.empty or tax.empty:
         return pd.DataFrame(columns=["group", "operation", "collective", "tax_fastest", "busy", "idle"])
@@ -178,8 +166,6 @@ def explanation_table(apart: pd.DataFrame) -> pd.DataFrame:
     (correlation of at least one half), ``idle`` where not that but the time without GPU work does (its host was
     late, or a collective of another group), else ``unclear``.
     """
-    import pandas as pd
-
     rows = list(_explanations(apart))
     columns = ["group", "operation", "collectives", "tax_fastest_mean", "busy_spread", "idle_spread",
                "busy_correlation", "idle_correlation", "cause"]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -17,10 +17,8 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from simulator.checks import InputError
+from simulator.lazy import pd
 from simulator.traces.findings import Findings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FORMAT = "scaleup-simulator trace summary"
 VERSION = 1

@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simulator.arrays import Times
 from simulator.checks import InputError, count, keep, mapping, nearest, number, text, texts
+from simulator.lazy import pd
 from simulator.traces.align import Group, Status, Verdict, duration
 from simulator.traces.blocks import COLUMNS
 from simulator.traces.match import LEAST
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,8 +80,6 @@ def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.
     Raises:
         InputError: for a table that cannot be read, that lacks a column, or whose rows are not told apart.
     """
-    import pandas as pd
-
     table = _long(_load(path, columns), columns, path)
     groups = [
         _group(name, operations, columns, tolerance, path)
@@ -101,8 +97,6 @@ def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.
 
 def _leading(rows: pd.DataFrame, columns: Columns) -> frozenset[str]:
     """Collectives that begin before the compute of their step, in most steps and on most ranks."""
-    import pandas as pd
-
     first = rows.groupby(["what", "step", "rank"])["start"].min()
     computes = [first[what] for what in columns.computes or {} if what in first.index]
     if not computes:
@@ -113,8 +107,6 @@ def _leading(rows: pd.DataFrame, columns: Columns) -> frozenset[str]:
 
 
 def _load(path: Path, columns: Columns) -> pd.DataFrame:
-    import pandas as pd
-
     try:
         frame = pd.read_parquet(path) if path.name.endswith(".parquet") else pd.read_csv(path, comment="#")
     except Exception as error:  # pandas' and pyarrow's readers raise many kinds
@@ -133,8 +125,6 @@ def _load(path: Path, columns: Columns) -> pd.DataFrame:
 
 def _long(frame: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
     """Rows of rank, step, group, what, key (of step and instance), start and duration in ns."""
-    import pandas as pd
-
     rank, step = (_whole(frame[name], name, path) for name in (columns.rank, columns.step))
     shared = pd.DataFrame({
         "rank": rank, "step": step,
@@ -157,8 +147,6 @@ def _long(frame: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
 
 
 def _joined(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
-    import pandas as pd
-
     parts = [name + " " + frame[name].astype(str) for name in names]
     joined = parts[0] if parts else pd.Series("all ranks", index=frame.index)
     for part in parts[1:]:
@@ -267,8 +255,6 @@ def _checked(start: Times, length: Times, ranks: Sequence[int], tolerance: int) 
 
 def _blocks(rows: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
     """Compute blocks; those without a row on every rank are left out."""
-    import pandas as pd
-
     # Operations that add up to one block (forward and backward) count once for each instance and rank.
     keys = ["group", "what", "key", "step", "rank"]
     if rows.duplicated(["what", "key", "rank"]).any() and columns.operation is None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.arrays import Times
-
-if TYPE_CHECKING:
-    import pandas as pd
+from simulator.lazy import pd
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simulator.arrays import Array
 from simulator.checks import InputError, count, nearest, number, one_of, shown
+from simulator.lazy import pd
 from simulator.network.collectives import Kind
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TESTS = {
     "allreduce": Kind.ALL_REDUCE, "allgather": Kind.ALL_GATHER, "reducescatter": Kind.REDUCE_SCATTER,
@@ -131,8 +129,6 @@ def _columns(line: str) -> list[str]:
 
 
 def _printed(path: Path, lines: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
     tables: list[tuple[list[str], list[list[str]]]] = []
     for line in lines:
         words = line.split()
@@ -179,8 +175,6 @@ def _printed_header(lines: Sequence[str]) -> dict[str, str]:
 
 
 def _csv(path: Path, body: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
     try:
         names, *rows = csv.reader(body, skipinitialspace=True)
     except csv.Error as error:

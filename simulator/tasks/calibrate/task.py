@@ -1,8 +1,8 @@
 """Latency and bandwidth of a link, fitted to measured collectives: from a table of nccl-tests to a machine's YAML.
 
 A collective takes T = p*alpha + q*S/B (network/collectives.py). What is fitted (hockney.py) is the line T = a + c*S,
-and then alpha = a/p and B = q/c for the algorithm that the topology would run. NCCL may run another one: alpha belongs to
-the algorithm named, while a, c and the bus bandwidth do not depend on it.
+and then alpha = a/p and B = q/c for the algorithm that the topology would run. NCCL may run another one: alpha belongs
+to the algorithm named, while a, c and the bus bandwidth do not depend on it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, inf, isfinite, log2
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simulator.arrays import Array
 from simulator.checks import InputError, count, shown, text
 from simulator.files.tables import write_csv
+from simulator.lazy import pd
 from simulator.network.collectives import Algorithm, all_pairs
 from simulator.network.topology import Topology
 from simulator.pictures.panels import Panel, Picture
@@ -26,9 +27,6 @@ from simulator.task import FOLDER, Outcome, Progress, Task
 from simulator.tasks.calibrate.hockney import Line, Model, fit_line, fit_model, held_out_error, relative_errors
 from simulator.tasks.calibrate.nccl_tests import Measurements, read_measurements
 from simulator.text import duration, percent, rate, size
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 POINTS = 400  # of a drawn curve
 TICKS = 7  # of its axis
@@ -159,8 +157,6 @@ class Calibration:
 
     def points(self) -> pd.DataFrame:
         """One row per size: ``size_bytes``, ``measured`` and ``fitted`` (s) by the model, its ``relative_error``."""
-        import pandas as pd
-
         sizes, times = self.measured.sizes, self.measured.times
         errors = relative_errors(self.model, sizes, times)
         fitted = self.model.time(sizes)
@@ -170,8 +166,6 @@ class Calibration:
 
     def fits(self) -> pd.DataFrame:
         """One row per fit, the two-parameter one first, then the segments; seconds, bytes/s and standard errors."""
-        import pandas as pd
-
         segments = self.model.lines if len(self.model.lines) > 1 else ()
         fits = {"two parameters": self.line, **{f"segment {i + 1}": line for i, line in enumerate(segments)}}
         return pd.DataFrame([{"fit": name, **self._row(line)} for name, line in fits.items()])
@@ -263,8 +257,6 @@ bandwidth: {self.bandwidth:.9g} # bytes/s per direction. source: the fit above, 
 
     def picture(self) -> Picture:
         """Bus bandwidth against size: measured, the two-parameter fit, and the segments."""
-        import pandas as pd
-
         m = self.measured
         grid = np.geomspace(m.sizes[0], m.sizes[-1], POINTS)
         curves = [self._curve("points", m.sizes, m.times), self._curve("dashed", grid, self.line.time(grid))]
@@ -293,13 +285,9 @@ bandwidth: {self.bandwidth:.9g} # bytes/s per direction. source: the fit above, 
         )
 
     def _curve(self, style: str, sizes: Array, times: Array) -> pd.DataFrame:
-        import pandas as pd
-
         return pd.DataFrame({"series": "", "style": style, "x": sizes, "y": self.bus * sizes / times / 1e9})
 
     def _misfit(self, style: str, model: Model) -> pd.DataFrame:
-        import pandas as pd
-
         sizes = self.measured.sizes
         errors = 100 * relative_errors(model, sizes, self.measured.times)
         return pd.DataFrame({"series": "", "style": style, "x": sizes, "y": errors})

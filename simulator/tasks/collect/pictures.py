@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
 from simulator.tasks.collect.table import swept
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HOCKNEY = "without the tax (Hockney)"
 
 
 def sweep_pictures(table: pd.DataFrame) -> list[Picture]:
     """Tax, iteration time, optimal bandwidth and elasticity over the swept parameter with the most values."""
-    import pandas as pd
-
     table = table[table["status"] == "ok"]
     if "wait_mean" not in table or len(table) < 2:
         return []

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.checks import InputError
 from simulator.files.points import FAILED
+from simulator.lazy import pd
 from simulator.simulation.results import GLOSSARY
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
@@ -46,8 +44,6 @@ def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> l
 
 
 def _finished(home: Path) -> dict[str, Any]:
-    import pandas as pd
-
     try:
         manifest = json.loads((home / "manifest.json").read_text(encoding="utf-8"))
         summary = home / "summary.csv"
@@ -84,8 +80,6 @@ def sweep_table(points: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
     Rows and columns are in an order of their own, so the table is the same bytes whichever machine ran what when.
     """
-    import pandas as pd
-
     names = {name for point in points for name in point}
     columns = [*sorted(names - set(GLOSSARY)), *(name for name in GLOSSARY if name in names)]
     table = pd.DataFrame(list(points), columns=columns)
@@ -93,8 +87,6 @@ def sweep_table(points: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 
 def _order(column: pd.Series[Any]) -> pd.Series[Any]:
-    import pandas as pd
-
     numbers = pd.to_numeric(column, errors="coerce")
     return numbers if numbers.notna().any() else column.astype(str)
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simulator.checks import InputError
 from simulator.files.tables import write_csv
+from simulator.lazy import pd
 from simulator.pictures.draw import write_pictures
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.collect.pictures import sweep_pictures
 from simulator.tasks.collect.table import read_points, sweep_table
 from simulator.tasks.collect.words import failures, sweep_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)

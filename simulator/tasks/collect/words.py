@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from simulator.lazy import pd
 from simulator.tasks.collect.table import swept
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def sweep_text(table: pd.DataFrame) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite, nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.arrays import Array
 from simulator.checks import InputError
+from simulator.lazy import pd
 from simulator.statistics import Gev, fit_gumbel_lmoments
 from simulator.statistics.bootstrap import Bootstrap
 from simulator.statistics.components import LEVEL, Components
@@ -19,9 +20,6 @@ from simulator.statistics.sample import Family
 from simulator.tasks.fit.law import PERSISTENT, Proposal
 from simulator.tasks.fit.sample import UNEVEN, Sample
 from simulator.text import duration, percent
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FLAGS = {
     "few maxima": "maxima are few: the intervals are wide, and as good as their approximations",
@@ -97,8 +95,6 @@ class Fitted:
         ``profile_low`` and ``profile_high`` from the likelihood of the z-scores, taken as independent. ``cv`` is r,
         ``mean`` is a, seconds; ``gumbel_lmoments`` is a check by another method.
         """
-        import pandas as pd
-
         rows: list[tuple[Any, ...]] = []
         for family, found in self.laws.items():
             names: tuple[Parameter, ...] = ("mu", "sigma", "xi") if family == "gev" else ("mu", "sigma")
@@ -119,8 +115,6 @@ class Fitted:
 
         ``tau_law`` is the proposed law's own E[max of n] - mean; empty where it does not go with n ranks.
         """
-        import pandas as pd
-
         rows: list[dict[str, Any]] = []
         for n in sorted({self.sample.n, *self.sizes}):
             row: dict[str, Any] = {"n": n, "measured": self.sample.tax if n == self.sample.n else nan}
@@ -149,8 +143,6 @@ class Fitted:
 
     def tests(self) -> pd.DataFrame:
         """One row per test: statistic, what it would be at most, and the chance of more where the law is right."""
-        import pandas as pd
-
         rows: list[tuple[str, float, float]] = [
             (f"anderson_darling_{family}", found.statistic, found.p_value) for family, found in self.distance.items()
         ]
@@ -176,8 +168,6 @@ class Fitted:
 
     def ranks(self) -> pd.DataFrame:
         """One row per rank: offset from the mean in standard deviations within a block, and relative spread."""
-        import pandas as pd
-
         parts = self.parts
         within = parts.within**0.5 or 1.0
         names = self.sample.ranks or tuple(range(self.sample.n))

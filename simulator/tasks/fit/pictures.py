@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from math import ceil, log10
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.arrays import Array
 from simulator.laws.gev import box
+from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
 from simulator.statistics.components import LEVEL
 from simulator.tasks.fit.fitted import Fitted
 from simulator.tasks.fit.law import PERSISTENT
 from simulator.text import duration, percent, unit
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NAMES = {"gumbel": "Gumbel", "gev": "GEV"}
 STYLES = {
@@ -47,8 +44,6 @@ def picture(found: Fitted) -> Picture:
 
 
 def _curve(series: str, style: str, x: Array, y: Array) -> pd.DataFrame:
-    import pandas as pd
-
     return pd.DataFrame({"series": series, "style": style, "x": x, "y": y})
 
 
@@ -64,8 +59,6 @@ def _thinned(values: Array) -> tuple[Array, Array]:
 
 
 def _density(found: Fitted) -> Panel:
-    import pandas as pd
-
     z = found.z
     edges = np.histogram_bin_edges(z, bins=min(40, max(8, int(np.sqrt(len(z))))))
     heights, _ = np.histogram(z, edges, density=True)
@@ -91,8 +84,6 @@ def _quantile(law: tuple[float, float, float], p: Array) -> Array:
 
 
 def _qq(found: Fitted) -> Panel:
-    import pandas as pd
-
     ordered, places = _thinned(found.z)
     points = [_curve(NAMES[name], "points", _quantile(f.fit, places), ordered) for name, f in found.laws.items()]
     ends = np.array([ordered[0], ordered[-1]])
@@ -102,8 +93,6 @@ def _qq(found: Fitted) -> Panel:
 
 
 def _return_level(found: Fitted) -> Panel:
-    import pandas as pd
-
     ordered, places = _thinned(found.z)
     periods = np.geomspace(1.05, 10 * len(found.z), POINTS)
     upper = places > 1 - 1 / 1.05
@@ -115,8 +104,6 @@ def _return_level(found: Fitted) -> Panel:
 
 
 def _tax(found: Fitted) -> Panel:
-    import pandas as pd
-
     sample = found.sample
     sizes = np.geomspace(sample.m, max(found.taxes["n"].max(), 2 * sample.m), 25)
     curves = []

@@ -14,6 +14,7 @@ import numpy as np
 
 from simulator.arrays import Array
 from simulator.laws import IndependentLaw, Law, ZeroSum
+from simulator.lazy import pd
 from simulator.network.collectives import Kind
 from simulator.pictures.bars import draw_overlapping, draw_stacked, draw_tax, draw_waterfall
 from simulator.pictures.style import matplotlib_alone, new_figure, save
@@ -21,7 +22,6 @@ from simulator.text import share_label, short, time_label
 from simulator.workload.program import Collective, Compute, Program
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
     from simulator.simulation.results import Result
@@ -71,8 +71,6 @@ def iteration_parts(result: Result) -> pd.DataFrame:
         operations overlap the parts do not add up to the iteration time. Where they do not, what is missing is the
         wait of ranks that finish early for the end of the iteration, the part ``idle``.
     """
-    import pandas as pd
-
     row = _summary(result)
     count, program = row["collectives"], result.experiment.program
     transferred = {part: count * row[part] for part in ("latency", "transfer")}
@@ -95,8 +93,6 @@ def communication_parts(result: Result) -> pd.DataFrame:
     Returns:
         rows wait, latency and transfer, columns as in ``iteration_parts``, seconds.
     """
-    import pandas as pd
-
     row = _summary(result)
     parts = ["wait", "latency", "transfer"]
     model = [row["wait_model"], row["latency"], row["transfer"]] if isfinite(row["wait_model"]) else [nan] * 3
@@ -116,8 +112,6 @@ def tax_cdf(result: Result) -> pd.DataFrame:
         wait (s) and share (of barriers that wait at most so long). A closed form is left out where it does not hold,
         or where a row of ``collectives`` is a mean over iterations.
     """
-    import pandas as pd
-
     collectives, mean = result.collectives, float(_summary(result)["wait_model"])
     top = collectives["wait_fastest"].max() if len(collectives) else 0.0
     wait = np.linspace(0.0, 2 * top, POINTS)

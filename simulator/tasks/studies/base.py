@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import hypot
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from simulator.checks import InputError, count, number
 from simulator.files.tables import write_csv
 from simulator.laws import BlockMaxima, Law
+from simulator.lazy import pd
 from simulator.network.topology import Cost, Machine, Topology
 from simulator.pictures.panels import Picture
 from simulator.simulation.experiment import Experiment
@@ -21,9 +22,6 @@ from simulator.task import Outcome, Progress, Task
 from simulator.tasks.studies.claims import Claim, claims_table, claims_text, met
 from simulator.workload.program import Collective, Compute, Program
 from simulator.workload.training import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NAMES = {  # of the topologies of conf/topology, for people
     "torus3d": "3D torus of whole sides", "torus3d_fractional": "3D torus of fractional sides", "nvswitch": "NVSwitch",

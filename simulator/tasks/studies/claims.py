@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite, nan
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pandas as pd
+from simulator.lazy import pd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,8 +62,6 @@ def met(claims: Sequence[Claim]) -> bool:
 
 def claims_table(claims: Sequence[Claim]) -> pd.DataFrame:
     """One row per claim: its fields and the verdict."""
-    import pandas as pd
-
     rows = [{**{name: getattr(claim, name) for name in Claim.__dataclass_fields__}, "within": claim.verdict}
             for claim in claims]  # fmt: skip
     return pd.DataFrame(rows, columns=[*Claim.__dataclass_fields__, "within"])

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING
 
 from simulator.checks import InputError, number
 from simulator.laws import Law
+from simulator.lazy import pd
 from simulator.network.topology import Cost, Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import elasticity
 from simulator.task import Progress
 from simulator.tasks.studies.base import Findings, Study, Tax, carry, check_points, mean_cost, pretty, simulate_taxes
 from simulator.workload.training import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 POINTS = 61  # of a drawn curve
 
@@ -69,8 +66,6 @@ class ElasticityAgainstBandwidth(Study):
         elasticity_model (the law's own E[max of n]), elasticity_tau (tau(n) of the paper) and elasticity_hockney (no
         tax). The table ``curves`` has the same at many bandwidths, to be drawn.
         """
-        import pandas as pd
-
         jobs = [self.job(n=n, topology=self.topology, compute=self.compute, workload=self.workload) for n in self.sizes]
         taxes = simulate_taxes(jobs, self.relative_error, progress)
         costs = [mean_cost(job) for job in jobs]
@@ -88,8 +83,6 @@ class ElasticityAgainstBandwidth(Study):
         return [self.lowest * ratio ** (i / (POINTS - 1)) for i in range(POINTS)]
 
     def _picture(self, table: pd.DataFrame, curves: pd.DataFrame) -> Picture:
-        import pandas as pd
-
         drawn = [("line", curves, "elasticity_tau"), ("dashed", curves, "elasticity_hockney"),
                  ("points", table, "elasticity")]  # fmt: skip
         frames = [

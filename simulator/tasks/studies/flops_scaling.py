@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf, isfinite
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from simulator.checks import InputError, count, number
 from simulator.laws import Law
+from simulator.lazy import pd
 from simulator.network.topology import Cost, Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import elasticity, optimal_bandwidth
@@ -24,9 +25,6 @@ from simulator.tasks.studies.base import Findings, Study, Tax, carry, check_poin
 from simulator.tasks.studies.claims import Claim
 from simulator.workload.program import Compute
 from simulator.workload.training import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 REPORTED = 11.7  # %, the paper, section 6
 
@@ -168,8 +166,6 @@ class FlopsScaling(Study):
         return taxed, baseline
 
     def _table(self, domains: Mapping[int, Domain], taxes: Mapping[int, Tax]) -> pd.DataFrame:
-        import pandas as pd
-
         taxed, baseline = self._models(domains, {n: tax.fitted for n, tax in taxes.items()})
         simulated, _ = self._models(domains, {n: tax.simulated for n, tax in taxes.items()})
         rows = []
@@ -224,8 +220,6 @@ class FlopsScaling(Study):
         )  # fmt: skip
 
     def _panel(self, definition: Definition, rows: pd.DataFrame) -> Panel:
-        import pandas as pd
-
         styles = {"line": "tax model", "points": "tax model, simulated", "dashed": "Hockney baseline"}
         columns = {"line": "", "points": "_simulated", "dashed": "_hockney"}
         curves = [

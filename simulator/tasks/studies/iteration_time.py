@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.laws import Law
+from simulator.lazy import pd
 from simulator.network.topology import Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import predict
 from simulator.task import Progress
 from simulator.tasks.studies.base import Findings, Study, check_points, mean_cost, pretty, simulate, under, watched
 from simulator.workload.training import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PARTS = ["compute", "wait", "latency", "transfer"]
 
@@ -52,8 +50,6 @@ class IterationTime(Study):
         latency and transfer, per iteration and mean over ranks, with standard errors of the simulated ones;
         iteration_time_model and wait_model in closed form. Seconds.
         """
-        import pandas as pd
-
         first = next(iter(self.topologies.values()))
         points = [(name, n) for name in self.workloads for n in self.sizes]
         jobs = [
@@ -104,8 +100,6 @@ class IterationTime(Study):
     @staticmethod
     def _curves(rows: pd.DataFrame) -> pd.DataFrame:
         """The iteration and its parts; those that are no simulated times are lines alone."""
-        import pandas as pd
-
         rest = rows["wait_model"] + rows["latency"] + rows["transfer"]
         lines = {
             "iteration": rows["iteration_time_model"], "compute": rows["iteration_time_model"] - rest,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, fsum, inf, isfinite, log
-from typing import TYPE_CHECKING
 
 from simulator.checks import InputError, number
 from simulator.laws import Law
+from simulator.lazy import pd
 from simulator.network.topology import Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import predict
@@ -17,9 +17,6 @@ from simulator.simulation.runner import run
 from simulator.task import Progress
 from simulator.tasks.studies.base import Findings, Study, check_sizes
 from simulator.workload.training import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 POINTS = 61  # of a drawn curve
 MOST_CURVES = 7  # colours that can be told apart
@@ -159,8 +156,6 @@ class OptimalBandwidth(Study):
         return [f"  {note}" for note in notes]
 
     def _table(self, domains: Sequence[Domain]) -> pd.DataFrame:
-        import pandas as pd
-
         rows = []
         for domain in domains:
             bandwidth = self.best(domain)
@@ -170,8 +165,6 @@ class OptimalBandwidth(Study):
         return pd.DataFrame(rows)
 
     def _picture(self, domains: Sequence[Domain], n: int, bandwidth: float) -> Picture:
-        import pandas as pd
-
         span = log(self.highest / self.lowest)
         grid = [self.lowest * exp(span * i / (POINTS - 1)) for i in range(POINTS)]
         best = min(self._objective(domain, self.best(domain)) for domain in domains)

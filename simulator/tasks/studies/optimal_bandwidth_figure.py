@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
-from typing import TYPE_CHECKING
 
 from simulator.checks import InputError, number
 from simulator.laws import Law
+from simulator.lazy import pd
 from simulator.network.topology import Cost, Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import optimal_bandwidth, reduction
@@ -26,9 +26,6 @@ from simulator.tasks.studies.base import (
 )
 from simulator.tasks.studies.claims import Claim
 from simulator.workload.training import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def best(cost: Cost, wait: float, target: float = -0.5) -> float:
@@ -130,8 +127,6 @@ class OptimalBandwidthFigure(Study):
         bandwidth_optimal_tau (tau(n) of the paper) and bandwidth_optimal_hockney (no tax); bandwidth_reduction against
         the last, with its standard error.
         """
-        import pandas as pd
-
         first = next(iter(self.topologies.values()))
         jobs = [self.job(n=n, topology=first, compute=self.compute, workload=self.workload) for n in self.sizes]
         taxes = dict(zip(self.sizes, simulate_taxes(jobs, self.relative_error, progress), strict=True))
@@ -176,8 +171,6 @@ class OptimalBandwidthFigure(Study):
         )  # fmt: skip
 
     def _curves(self, rows: pd.DataFrame) -> pd.DataFrame:
-        import pandas as pd
-
         styles = {"line": "_tau", "dashed": "_hockney", "points": ""}
         return pd.concat(
             pd.DataFrame({

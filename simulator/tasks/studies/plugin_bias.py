@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,13 +19,11 @@ from numpy.typing import ArrayLike
 from simulator.arrays import Array
 from simulator.checks import InputError, count, nearest, number
 from simulator.laws import IndependentLaw
+from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
 from simulator.statistics import Gev, block_centred, fit_gev, fit_gumbel, fit_gumbel_lmoments, instance_centred
 from simulator.task import Progress
 from simulator.tasks.studies.base import MOST_ITERATIONS, Findings, Study, check_sizes, under
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CENTRINGS: dict[str, Callable[[ArrayLike], Array]] = {"instance": instance_centred, "block": block_centred}
 FITS: dict[str, Callable[[ArrayLike], Gev]] = {
@@ -164,8 +162,6 @@ class PluginBias(Study):
         return [Estimator(*choice) for choice in product(CENTRINGS, FITS, self.block_sizes)]
 
     def find(self, progress: Progress | None = None) -> Findings:
-        import pandas as pd
-
         rows, fits = [], []
         for done, (name, law) in enumerate(self.laws.items()):
             if progress is not None:
@@ -243,8 +239,6 @@ class PluginBias(Study):
         return min(n for n in self.sizes if n >= max(self.block_sizes))
 
     def _panel(self, name: str, rows: pd.DataFrame, drawn: Mapping[Estimator, str]) -> Panel:
-        import pandas as pd
-
         curves = []
         for (estimator, label), style in product(drawn.items(), ("line", "points")):
             curve = rows[(rows["estimator"] == estimator.text) & (rows["m"] == estimator.m)]

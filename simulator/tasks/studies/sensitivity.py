@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulator.checks import InputError, count, number, one_of
 from simulator.laws import BlockMaxima, Law
 from simulator.laws.gev import gev_mean
+from simulator.lazy import pd
 from simulator.network.topology import Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import optimal_bandwidth
@@ -18,9 +19,6 @@ from simulator.task import Progress
 from simulator.tasks.studies.base import Findings, Study, check_points, mean_cost, pretty, simulate_taxes, under
 from simulator.workload.program import Collective, Compute
 from simulator.workload.training import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Values = Mapping[str, float]
 
@@ -111,8 +109,6 @@ class Sensitivity(Study):
         return optimal_bandwidth(volume, self._tax(moved) if tax is None else tax, cost.latency, self.target) or 0.0
 
     def find(self, progress: Progress | None = None) -> Findings:
-        import pandas as pd
-
         table = pd.DataFrame([
             {
                 "input": name, "low": low[name], "high": high[name],
@@ -128,8 +124,6 @@ class Sensitivity(Study):
 
     def _checks(self, name: str, progress: Progress | None) -> pd.DataFrame:
         """Simulates the base point and both ends of one input."""
-        import pandas as pd
-
         points: dict[str, Values] = {"base": {}} | {f"{name} {end}": self.inputs[name][end] for end in ("low", "high")}
         jobs = [replace(self._job, compute=self._law(point, moved)) for point, moved in points.items()]
         taxes = simulate_taxes(jobs, self.relative_error, progress)
@@ -164,8 +158,6 @@ class Sensitivity(Study):
 
     def _panel(self, table: pd.DataFrame, figure: str, axis: str, base: float, unit: float) -> Panel:
         """The bars of one figure, the longest at the top."""
-        import pandas as pd
-
         order = swing(table, figure).sort_values(ascending=False, kind="stable").index
         bars = pd.DataFrame({
             "label": [_label(row.input, row.low, row.high) for row in table.loc[order].itertuples()],

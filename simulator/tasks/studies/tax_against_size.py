@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from simulator.laws import Law
+from simulator.lazy import pd
 from simulator.network.topology import Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.task import Progress
 from simulator.tasks.studies.base import Findings, Study, check_laws, check_sizes, simulate_taxes, under
 from simulator.workload.training import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +41,6 @@ class TaxAgainstSize(Study):
         The table ``tax`` has law, n, wait_mean with its standard error, wait_model (the law's own E[max of n] -
         mean), tau (the paper's extrapolation from block maxima), all in seconds; barriers simulated.
         """
-        import pandas as pd
-
         points = [(name, n) for name in self.laws for n in self.sizes]
         jobs = [
             self.job(n=n, topology=self.topology, compute=self.laws[name], workload=self.workload)
@@ -62,8 +57,6 @@ class TaxAgainstSize(Study):
         return Findings(tables={"tax": table}, pictures=[self._picture(table)], text=self._text(table))
 
     def _picture(self, table: pd.DataFrame) -> Picture:
-        import pandas as pd
-
         curves = [
             pd.DataFrame({
                 "series": table["law"].str.capitalize(), "style": style, "x": table["n"], "y": table[y] * 1e6,

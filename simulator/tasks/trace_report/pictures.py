@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
 from simulator.text import percent, unit
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_SERIES = 6  # as many colours as can be told apart
 MOST_POINTS = 500  # of a curve
@@ -63,8 +61,6 @@ def _subtitle(what: str, left_out: int) -> str:
 
 def _distribution(summary: pd.DataFrame, shown: Shown, left_out: int) -> Picture:
     """Distribution functions of the tax, as a share of kernel time and in time (the seed paper's figure 3)."""
-    import pandas as pd
-
     longest = max(own["tax_fastest"].max() for *_, own in shown)
     size, symbol = unit(longest)
     shares, times = [], []
@@ -88,8 +84,6 @@ def _distribution(summary: pd.DataFrame, shown: Shown, left_out: int) -> Picture
 
 def _cdf(series: str, style: str, values: pd.Series) -> pd.DataFrame:
     """An empirical distribution function as a curve of steps; of many values so many quantiles."""
-    import pandas as pd
-
     ordered = np.sort(values.to_numpy(float))
     if len(ordered) > MOST_POINTS:
         ordered = np.quantile(ordered, np.linspace(0, 1, MOST_POINTS))
@@ -126,8 +120,6 @@ def _last(summary: pd.DataFrame, shown: Shown, left_out: int) -> Picture:
 
 def _cause(shown: Shown, left_out: int) -> list[Picture]:
     """The tax of each collective against how far ranks lie apart before it, in work and in idle time."""
-    import pandas as pd
-
     longest = max((own["tax_fastest"].max() for *_, own in shown if len(own)), default=0.0)
     size, symbol = unit(longest)
     panels = []

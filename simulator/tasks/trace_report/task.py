@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simulator.checks import InputError, count, flag, instance, number, one_of, texts
+from simulator.lazy import pd
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.trace_report import words
 from simulator.tasks.trace_report.page import page
@@ -20,9 +20,6 @@ from simulator.traces.findings import Findings, findings_of
 from simulator.traces.reader import read_job
 from simulator.traces.summary import summarise, write_summary
 from simulator.traces.trace import RankTrace
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,8 +110,6 @@ class TraceReport(Task):
 
 
 def _blocks(groups: Sequence[Group], traces: Sequence[RankTrace]) -> pd.DataFrame:
-    import pandas as pd
-
     by_rank = {trace.rank: trace for trace in traces}
     parts = [part for group in groups if len(part := between_collectives(group, by_rank))]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))

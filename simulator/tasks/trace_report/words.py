@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from simulator.lazy import pd
 from simulator.text import duration, grid, percent, printable
 from simulator.traces import measure
 from simulator.traces.findings import Findings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_NOTES = 20
 

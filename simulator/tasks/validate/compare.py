@@ -6,20 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from simulator.arrays import Array
+from simulator.lazy import pd
 from simulator.statistics.components import LEVEL
 from simulator.tasks.fit.fitted import Fitted
 from simulator.tasks.validate.job import Job
 from simulator.tasks.validate.simulate import STATISTICS, Run, measured_run
 from simulator.text import duration, percent
 from simulator.traces.measure import persistence
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMNS = (
     "group", "operation", "law", "statistic", "measured", "simulated", "low", "high", "relative_error", "agrees",
@@ -57,8 +55,6 @@ class Comparison:
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row per law and statistic, columns as in ``COLUMNS``: the interval holds ``level`` of simulated runs."""
-        import pandas as pd
-
         measured = measured_run(self.job).statistics(self.job.transfer)
         rows = []
         for law, runs in self.runs.items():

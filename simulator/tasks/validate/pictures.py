@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simulator.arrays import Array
+from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
 from simulator.tasks.validate.compare import Comparison
 from simulator.tasks.validate.simulate import measured_run
 from simulator.text import duration, percent, unit
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LAWS = ("fitted", "independent", "resampled")  # in the order of their colours
 MOST_POINTS = 400  # of a distribution function
@@ -29,14 +26,10 @@ def pictures(found: Sequence[Comparison]) -> list[Picture]:
 
 
 def _curve(series: str, style: str, x: Array, y: Array, error: Array | float = np.nan) -> pd.DataFrame:
-    import pandas as pd
-
     return pd.DataFrame({"series": series, "style": style, "x": x, "y": y, "error": error})
 
 
 def _prediction(found: Sequence[Comparison]) -> Picture:
-    import pandas as pd
-
     tables = pd.concat([comparison.table for comparison in found])
     rows = tables[tables["statistic"] == "tax_mean_mean"]
     size, symbol = unit(float(rows["measured"].max()))
@@ -60,8 +53,6 @@ def _prediction(found: Sequence[Comparison]) -> Picture:
 
 
 def _validation(comparison: Comparison, others: int) -> Picture:
-    import pandas as pd
-
     job, real = comparison.job, measured_run(comparison.job)
     laws = [law for law in LAWS if law in comparison.runs]
     drawn = {law: np.concatenate([run.fastest for run in comparison.runs[law]]) for law in laws}

@@ -9,6 +9,7 @@ from pathlib import Path
 from simulator.checks import InputError, count, instance, one_of
 from simulator.files.tables import write_csv
 from simulator.laws import EmpiricalBlocks, Law
+from simulator.lazy import pd
 from simulator.statistics.resample import check_level
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.fit.fitted import Fitted
@@ -67,8 +68,6 @@ class Validate(Task):
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``validation.csv`` and the pictures ``validation`` and ``prediction``."""
-        import pandas as pd
-
         from simulator.pictures.draw import write_pictures
 
         check_source(self.traces, self.summary)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from simulator.lazy import pd
 from simulator.tasks.validate.compare import DISTANCE, Comparison
 from simulator.tasks.validate.simulate import STATISTICS
 from simulator.text import duration, grid, percent, printable
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WIDTH = 100
 MOST_DETAILED = 4  # jobs
