@@ -12,7 +12,7 @@ from simulator.checks import InputError
 from simulator.command import compose as command
 from simulator.command.app import main
 from simulator.command.build import _hints, build, check_targets, keys, locate, unknown_key
-from simulator.command.flags import config_dir
+from simulator.command.flags import config_dir, help_text
 from simulator.simulation.experiment import Experiment
 from simulator.task import Task
 
@@ -95,6 +95,21 @@ def numbers_without_source(text: str) -> list[str]:
             bad.append(line)
         above = False
     return bad
+
+
+TASKS = sorted(path.stem for path in (config_dir() / "task").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_key_of_a_task_is_explained_in_the_help(task: str) -> None:
+    """What a key means is said once, in conf/: there, in the help, and for those who read the class."""
+    text = (config_dir() / "task" / f"{task}.yaml").read_text(encoding="utf-8")
+    keys = set(re.findall(r"^(\w+):", text, re.M)) | set(re.findall(r"^  - /(?:\w+@)?(\w+)", text, re.M))
+    said = help_text(None, [f"task={task}"])
+    missing = {key for key in keys if not re.search(rf"^  {key}(\.\w+)*(\s|$)", said, re.M)}
+    missing -= {"_target_", "defaults", "machine", "name"}
+    assert missing == set()
+    assert max(map(len, said.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("path", [Path("config.yaml"), *FILES], ids=str)

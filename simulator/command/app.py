@@ -58,7 +58,7 @@ def _print_anything() -> None:
 def _run(argv: list[str]) -> int:
     flags = read_flags(argv)
     if flags.help:
-        print(help_text(flags.config_dir), end="")
+        print(help_text(flags.config_dir, flags.overrides), end="")
         return 0
     if flags.version:
         from importlib.metadata import PackageNotFoundError, version

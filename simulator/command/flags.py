@@ -6,8 +6,9 @@ Nothing heavy is imported here, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,48 +38,16 @@ Examples
 Groups: take one option of each, GROUP=OPTION (an experiment with a plus)
 {groups}
 
-Keys: set any value, KEY=VALUE, each once at most; SI units
-  n                         ranks in the domain
-  topology.alpha            latency of one round, s (default: the machine's)
-  topology.bandwidth        bytes/s per direction, of a rank; on a torus of
-                            each of its links (the machine's)
-  topology.dims             [X,Y,Z] of a torus, X*Y*Z = n (the most cubic one)
-  topology.algorithm        name, where there are several: NVSwitch has
-                            all_pairs and ring
-  compute.mean, .cv         mean block time, s; standard deviation / mean
-  compute.mu, .sigma, .xi   fitted maximum of compute.m ranks, in standard
-                            deviations; xi > 0 is Frechet (scipy's c = -xi)
-  compute.parent            spliced | zero_sum | root
-  compute.rank, .offsets    dependent: share of the variance that a rank keeps;
-                            or each rank's own offset, standard deviations
-  compute.common, .node     dependent: shares that a block's or a node's ranks
-                            have in common; .memory is the noise's correlation
-                            with the next block, .law the law of a single time
-  compute.table, .columns   empirical: CSV with a row per step and rank; columns
-                            whose sum is the block time, in .unit seconds;
-                            .rank and .step name the other two columns, .skip
-                            leaves out first steps, .resample=steps | values
-  workload.bytes, .layers   size of each collective, bytes; layers
-  workload.scaling          weak (block time constant in n) | strong
-  iterations, seed          independent iterations; whole number or null
-  engine.threads            of the vector engine; null uses all processors
-  timeline, per_rank        true also writes timeline.json (.._iterations and
-                            .._ranks say how much), one row per rank
-  traces                    true also writes traces/, a profiler trace of each
-                            rank, of traces_iterations iterations
-  plots                     false leaves out the pictures
-  timeout                   s that a point of a sweep may take (no limit)
-  plugins                   [my_module]: modules that your configs may name
-  hydra.run.dir             output folder
+Keys of {task}, KEY=VALUE, each once at most; SI units
+{keys}
 
 Flags
   --cfg job [--resolve]     print the configuration instead of running it
   --package KEY             with --cfg: only the part below KEY
   -m, --multirun            run all combinations of KEY=A,B,C
   --config-dir FOLDER       look for configs in FOLDER first
-  --version, --help
-
-Every other key is in: python -m simulator --cfg job
+  --version
+  --help [+experiment=NAME] this text, with the keys of that experiment
 
 Results: outputs/DATE/TIME/ holds summary.csv, iterations.parquet,
 collectives.parquet, pictures, and manifest.json with the whole configuration;
@@ -88,6 +57,12 @@ again runs only what is missing. hydra/launcher=processes runs points side by
 side, slurm and ray_cluster on many machines.
 Exit status: 0 done, 1 a mistake in the input, 130 interrupted, 143 terminated.
 """
+
+
+HYDRA = [
+    ("hydra.run.dir", "output folder"),
+    ("hydra.sweep.dir", "folder of a sweep"),
+]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -126,9 +101,64 @@ def config_dir() -> Path:
     return package / "conf" if (package / "conf").is_dir() else package.parent / "conf"
 
 
-def help_text(extra: str | None) -> str:
-    """The help, with the options of all groups, also those in the folder ``extra``."""
-    return HELP.format(groups=_groups(extra))
+def help_text(extra: str | None, overrides: Sequence[str] = ()) -> str:
+    """The help, with the options of all groups, also those in the folder ``extra``, and the keys of the chosen task.
+
+    What a key means is said once, in the comment beside it in conf/.
+    """
+    task = _task(overrides)
+    keys = [*_keys_of(task), *_described(config_dir() / "config.yaml"), *HYDRA]
+    lines = [line for key, meaning in keys for line in _entry(key, meaning)]
+    return HELP.format(groups=_groups(extra), task=task, keys="\n".join(lines))
+
+
+def _task(overrides: Sequence[str]) -> str:
+    """The task that the overrides choose, by an experiment or by name."""
+    chosen = dict(text.lstrip("+").partition("=")[::2] for text in overrides)
+    path = config_dir() / "experiment" / f"{chosen.get('experiment')}.yaml"
+    named = re.search(r"override /task: (\w+)", path.read_text(encoding="utf-8")) if path.is_file() else None
+    task = chosen.get("task", named[1] if named else "simulate")
+    return task if (config_dir() / "task" / f"{task}.yaml").is_file() else "simulate"
+
+
+def _keys_of(task: str) -> Iterator[tuple[str, str]]:
+    """The keys of a task and of the groups that it takes, with what they mean; of each group those of all options."""
+    path = config_dir() / "task" / f"{task}.yaml"
+    yield from _described(path)
+    seen: set[tuple[str, str]] = set()
+    for group, package, option in re.findall(
+        r"^  - /(\w+)(?:@([\w.]+))?: (\w+)", path.read_text(encoding="utf-8"), re.M
+    ):
+        if package:  # of which the option alone is known to be meant
+            yield package, f"as {group}={option}"
+            continue
+        options = [option, *(path.stem for path in sorted((config_dir() / group).glob("*.yaml")))]
+        for other in options:
+            for key, meaning in _described(config_dir() / group / f"{other}.yaml", f"{group}."):
+                if (key, meaning) not in seen:
+                    seen.add((key, meaning))
+                    yield key, meaning if other == option else f"({other}) {meaning}"
+
+
+def _described(path: Path, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """The keys of a config that have a comment beside them, and its words up to the source."""
+    parents: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        found = re.match(r"((?:  )*)(\w+):(?: [^#]*)?(?:# (.*))?$", line)
+        if found is None:
+            continue
+        parents = [*parents[: len(found[1]) // 2], found[2]]
+        meaning = (found[3] or "").partition("source:")[0].strip().rstrip(".")
+        if meaning:
+            yield prefix + ".".join(parents), meaning
+
+
+def _entry(key: str, meaning: str) -> list[str]:
+    """A key and its meaning, beside each other where the key is short."""
+    lines = textwrap.wrap(meaning, 50, break_long_words=False)
+    if len(key) > 25:
+        return [f"  {key}", *(f"{'':<28}{line}" for line in lines)]
+    return [f"  {key if i == 0 else '':<26}{line}" for i, line in enumerate(lines)]
 
 
 def _groups(extra: str | None) -> str:

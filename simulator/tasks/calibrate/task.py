@@ -36,13 +36,7 @@ TICKS = 7  # of its axis
 class Calibrate(Task):
     """Fits latency and bandwidth to a table of nccl-tests and writes them as a machine.
 
-    Attributes:
-        name: name of the experiment.
-        nccl_tests: the output of nccl-tests or rccl-tests, or a CSV table (nccl_tests.py).
-        topology: whose algorithm alpha and B are for; its own alpha and bandwidth are what is fitted.
-        collective, ranks, size_column, time_column, select, smallest, largest: as in ``read_measurements``.
-        segments: 1; or 2 or 3 ranges of sizes, each with its own latency and bandwidth.
-        machine_name: name of the machine's YAML; None takes that of the file.
+    Its fields are the keys of ``conf/task/calibrate.yaml``, which says what each means.
     """
 
     name: str

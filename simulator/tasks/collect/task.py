@@ -20,10 +20,7 @@ from simulator.tasks.collect.words import failures, sweep_text
 class Collect(Task):
     """Rebuilds a sweep's table and pictures from any set of finished jobs, also from several machines.
 
-    Attributes:
-        name: name of the experiment.
-        folders: folders of sweeps, or of single points.
-        points: names of the points to take; None takes all in the folders.
+    Its fields are the keys of ``conf/task/collect.yaml``, which says what each means.
     """
 
     name: str

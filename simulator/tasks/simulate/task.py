@@ -21,14 +21,7 @@ MAX_FILES = 100_000  # of exported traces, as many as are read
 class Simulate(Experiment, Task):
     """An experiment, and what its folder holds besides the tables.
 
-    Attributes:
-        timeline: also write a Chrome trace of the first iterations.
-        timeline_iterations: how many of them.
-        timeline_ranks: how many ranks of each, from rank 0 on.
-        per_rank: also write one row per rank and collective.
-        traces: also write a profiler trace of every rank.
-        traces_iterations: how many iterations of it.
-        plots: also draw the two pictures.
+    Its fields are the keys of ``conf/task/simulate.yaml``, which says what each means.
     """
 
     timeline: bool = False

@@ -31,14 +31,7 @@ class ElasticityAgainstBandwidth(Study):
 
     The wait of a bulk-synchronous job does not depend on bandwidth, so one simulated tax serves all bandwidths.
 
-    Attributes:
-        sizes: domain sizes n.
-        links: bandwidths of one rank whose elasticity is tabled, bytes/s per direction.
-        lowest: where the drawn curves begin, bytes/s.
-        highest: where they end, bytes/s.
-        topology: how the ranks are wired; its bandwidth is today's link.
-        workload: bulk-synchronous job.
-        compute: law of the block times.
+    Its fields are the keys of ``conf/task/elasticity_against_bandwidth.yaml``, which says what each means.
     """
 
     sizes: Sequence[int]

@@ -115,15 +115,7 @@ class FlopsScaling(Study):
     The coefficient of variation stays, so the tax shrinks exactly as the block time does: one simulation per domain
     size is enough.
 
-    Attributes:
-        sizes: domain sizes n.
-        factors: by how much compute is faster than today's.
-        flops: today's peak compute of a GPU, FLOP/s.
-        compute: compute-time law of today.
-        topology: how the ranks are wired; its bandwidth is today's link.
-        workload: bulk-synchronous job.
-        reference_n: domain size at which today's link has today's elasticity.
-        target: the fixed elasticity.
+    Its fields are the keys of ``conf/task/flops_scaling.yaml``, which says what each means.
     """
 
     sizes: Sequence[int]

@@ -26,11 +26,7 @@ class IterationTime(Study):
     simulated once per size, and its collectives are priced on every topology. An iteration of L collectives takes
     L*(a + tau + p*alpha + q*S/B) (seed paper, section 6).
 
-    Attributes:
-        sizes: domain sizes n.
-        topologies: how the ranks are wired, by name.
-        workloads: what they run, by name: weak scaling, strong scaling.
-        compute: law of the block times.
+    Its fields are the keys of ``conf/task/iteration_time.yaml``, which says what each means.
     """
 
     sizes: Sequence[int]

@@ -44,16 +44,7 @@ class OptimalBandwidth(Study):
     For each size the bandwidth is found with scipy.optimize over the closed form; at the optimum a simulation checks
     the iteration time.
 
-    Attributes:
-        sizes: domain sizes to choose from.
-        lowest: lowest bandwidth, bytes/s per direction.
-        highest: highest bandwidth, bytes/s per direction.
-        cost_fixed: cost of a domain whatever its size (what waits for the job, say).
-        cost_per_rank: cost of one more rank without its link.
-        cost_per_gbs: cost of one more GB/s of one rank's link.
-        topology: how the ranks are wired; its bandwidth is what is searched.
-        workload: bulk-synchronous job.
-        compute: law of the block times.
+    Its fields are the keys of ``conf/task/optimal_bandwidth.yaml``, which says what each means.
     """
 
     sizes: Sequence[int]

@@ -96,12 +96,7 @@ class OptimalBandwidthFigure(Study):
     The wait of a bulk-synchronous job does not depend on bandwidth or topology, so B* with a simulated tax is what a
     search over simulations would find. Where sizes and topologies hold what the paper prints, its claims are checked.
 
-    Attributes:
-        sizes: domain sizes n.
-        topologies: how the ranks are wired, by name.
-        workload: bulk-synchronous job.
-        compute: law of the block times.
-        targets: elasticities at which bandwidth is optimal.
+    Its fields are the keys of ``conf/task/optimal_bandwidth_figure.yaml``, which says what each means.
     """
 
     sizes: Sequence[int]

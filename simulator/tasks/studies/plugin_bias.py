@@ -132,13 +132,7 @@ class PluginBias(Study):
     An estimator extrapolates to n ranks from blocks of m by E[max of n] - mean = mu + sigma*(ln(n/m) + gamma), or its
     GEV form, in standard deviations of a rank. It is asked for n >= m only: below, the blocks themselves tell.
 
-    Attributes:
-        sizes: domain sizes n to extrapolate to.
-        laws: true laws of a rank by name.
-        block_sizes: ranks m in a block; the paper's first.
-        blocks: blocks in one sample.
-        iterations: samples to begin with; doubled until the standard error of every ratio of estimate and truth is
-            below ``relative_error``.
+    Its fields are the keys of ``conf/task/plugin_bias.yaml``, which says what each means.
     """
 
     sizes: Sequence[int]

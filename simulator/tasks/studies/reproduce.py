@@ -18,10 +18,7 @@ from simulator.tasks.studies.claims import Claim, claims_table, claims_text, met
 class Reproduce(Task):
     """Reruns studies, each into a folder of its own, and puts their claims together.
 
-    Attributes:
-        name: name of the experiment.
-        studies: the studies by the name of their folder.
-        machine: the machine whose link all of them take; recorded, not used.
+    Its fields are the keys of ``conf/task/reproduce.yaml``, which says what each means.
     """
 
     name: str

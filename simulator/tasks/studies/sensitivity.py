@@ -33,14 +33,7 @@ LABELS = {  # input -> symbol, unit, and the unit in SI
 class Sensitivity(Study):
     """Moves one input at a time; closed form, with a simulated check where the tax moves most.
 
-    Attributes:
-        n: ranks in the domain.
-        compute: the law of the base point, fitted to block maxima.
-        topology: how the ranks are wired; its alpha is the base point's.
-        workload: bulk-synchronous job; its bytes are the base point's.
-        inputs: input -> ``low`` and ``high``, each a mapping from inputs to values. An end holds its own input, and
-            others where they must move along: the mu and sigma that were fitted together with xi.
-        target: elasticity that defines the optimal bandwidth.
+    Its fields are the keys of ``conf/task/sensitivity.yaml``, which says what each means.
     """
 
     n: int

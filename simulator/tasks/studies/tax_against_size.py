@@ -18,11 +18,7 @@ from simulator.workload.training import Workload
 class TaxAgainstSize(Study):
     """Simulates the tax of several laws at several domain sizes.
 
-    Attributes:
-        sizes: domain sizes n.
-        laws: compute-time laws by name.
-        topology: how the ranks are wired; the tax does not depend on it.
-        workload: bulk-synchronous job.
+    Its fields are the keys of ``conf/task/tax_against_size.yaml``, which says what each means.
     """
 
     sizes: Sequence[int]

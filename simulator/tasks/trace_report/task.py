@@ -26,18 +26,7 @@ from simulator.traces.trace import RankTrace
 class TraceReport(Task):
     """Measures the synchronization tax in profiler traces, one file per rank, or in a table of operations.
 
-    Attributes:
-        name: name of the experiment.
-        traces: a folder, a file, a pattern, or a list of these.
-        table: what the columns mean, where ``traces`` is a table.
-        ranks: the rank of each file in the order of their names, where the files do not say.
-        broken: what to do about a broken file and a rank that is claimed twice: ``stop``, ``skip`` the file, or
-            ``keep`` its whole events.
-        tolerance: how far the ends of one collective may lie apart after clock offsets, seconds.
-        collective_kernels: parts of the names of further kernels that move data between ranks.
-        most_bytes: size of an unpacked file above which it is broken.
-        workers: processes that read; None takes one for each processor.
-        names_in_summary: whether process groups keep their names in ``trace_summary.json``.
+    Its fields are the keys of ``conf/task/trace_report.yaml``, which says what each means.
     """
 
     name: str
