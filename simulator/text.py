@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isnan
 from typing import Any
 
@@ -25,6 +25,15 @@ def duration(time: float) -> str:
     ('5.804 s', '935.6 us', '80.00 ms')
     """
     return _scaled(time, [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")])
+
+
+def within(error: float, form: Callable[[float], str]) -> str:
+    """A standard error behind its value, or nothing where there is none.
+
+    >>> within(2e-6, duration), within(float("nan"), duration)
+    (' ± 2.000 us', '')
+    """
+    return "" if isnan(error) else f" ± {form(error)}"
 
 
 def seconds(time: float) -> str:

@@ -88,7 +88,7 @@ def test_iteration_time() -> None:
 def test_iteration_time_of_each_topology_is_that_of_its_own_simulation() -> None:
     from simulator.simulation.runner import run
 
-    built = study("iteration_time", "sizes=[8]", "iterations=3", "relative_error=1")
+    built = study("iteration_time", "sizes=[8]", "iterations=8", "relative_error=1")
     table = built.find().tables["iteration_time"].set_index(["workload", "topology"])
     for (workload, topology), row in table.iterrows():
         job = built.job(

@@ -69,6 +69,7 @@ def _run(argv: list[str]) -> int:
             print("scaleup-simulator, run from a checkout without installing")
         return 0
     _check_current_folder()
+    _check_folders(flags.overrides, flags.multirun)
     from hydra.types import RunMode
 
     from simulator.command import compose
@@ -95,6 +96,16 @@ def _check_current_folder() -> None:
         os.getcwd()
     except OSError as error:
         raise InputError("the current folder must exist; it was removed: go to another one") from error
+
+
+def _check_folders(overrides: list[str], multirun: bool) -> None:
+    """Refuse a key of the other kind of run, which would be ignored."""
+    other = ("hydra.run.dir",) if multirun else ("hydra.sweep.dir", "hydra/launcher")
+    for text in overrides:
+        key = text.lstrip("+").partition("=")[0]
+        if key in other:
+            sweeps = "must be left out with -m: hydra.sweep.dir=FOLDER names the folder of a sweep"
+            raise InputError(f"{key} {sweeps if multirun else 'must go with -m: it is about sweeps'}")
 
 
 def _in_its_own_folder(overrides: list[str]) -> list[str]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from simulator.simulation.experiment import Experiment
 
 MOST_ROWS = 1_000_000  # above this, collectives.parquet has one row per collective
+LEAST_VALUES = 8  # from which a standard error is told
 MOST_COUNTS = 100_000_000  # collectives x ranks above which it does not say who the straggler is
 
 GLOSSARY = {
@@ -45,10 +46,10 @@ GLOSSARY = {
     "alpha": "latency of one round, s",
     "bandwidth": "bandwidth of one rank into the collective (on a torus: of each link), bytes/s per direction",
     "iteration_time": "time of one iteration, s",
-    "iteration_time_se": "its standard error over iterations, s",
+    "iteration_time_se": "its standard error over iterations, s; empty for fewer than 8",
     "compute": "compute time of one iteration, mean over ranks, s",
     "wait_mean": "synchronization tax per collective, mean over ranks, s",
-    "wait_mean_se": "its standard error over iterations (over barriers where there is one iteration), s",
+    "wait_mean_se": "its standard error over iterations (over barriers where there is one), s; empty for fewer than 8",
     "wait_median": "tax of the median rank, s",
     "wait_fastest": "tax of the fastest rank: last arrival - first arrival, s",
     "latency": "p*alpha per collective, s",
@@ -263,9 +264,12 @@ class Tables:
 
 
 def standard_error(values: Array) -> float:
-    """Standard error of the mean of independent values; NaN (empty in a table) for fewer than two.
+    """Standard error of the mean of independent values; NaN (empty in a table) for fewer than 8, which say too little.
 
-    >>> standard_error(np.array([1.0, 3.0]))
-    1.0
+    The standard deviation of so few is off by a quarter and more (1/sqrt(2(N - 1)) of itself, Kenney and Keeping,
+    Mathematics of Statistics, 1951), and a mean of them is not yet normal.
+
+    >>> standard_error(np.arange(9.0) * 2), standard_error(np.array([1.0, 3.0]))
+    (1.8257418583505538, nan)
     """
-    return float(np.std(values, ddof=1)) / sqrt(len(values)) if len(values) > 1 else nan
+    return float(np.std(values, ddof=1)) / sqrt(len(values)) if len(values) >= LEAST_VALUES else nan

@@ -15,6 +15,7 @@ import numpy as np
 
 from simulator.arrays import Array
 from simulator.checks import InputError
+from simulator.simulation.results import LEAST_VALUES
 
 LEAST = 3  # sizes that a line of two parameters needs
 CUTS = 32  # places of a border, where sizes are many: so many by number and by logarithm
@@ -52,7 +53,8 @@ def fit_line(sizes: Array, times: Array) -> Line:
     """The line that minimises the sum of ((fitted - measured)/measured)^2, with latency and slope of at least 0.
 
     Standard errors are those of a jackknife that leaves out ten stretches of neighbouring sizes in turn: neighbours
-    are off in the same direction, as no line is true everywhere, so that errors of single points would be too small.
+    are off in the same direction, as no line is true everywhere, so that errors of single points would be
+    too small. They are NaN for fewer than 8 sizes.
 
     Args:
         sizes: bytes, ascending.
@@ -72,7 +74,8 @@ def fit_line(sizes: Array, times: Array) -> Line:
     latency, slope = _solve(sizes, times)[0]
     stretches = np.array_split(np.arange(n), min(FOLDS, n))
     without = np.array([_solve(np.delete(sizes, out), np.delete(times, out))[0] for out in stretches])
-    latency_se, slope_se = np.sqrt((len(stretches) - 1) * without.var(axis=0))
+    few = nan if len(stretches) < LEAST_VALUES else 1.0
+    latency_se, slope_se = few * np.sqrt((len(stretches) - 1) * without.var(axis=0))
     ends = float(sizes[0]), float(sizes[-1])
     return Line(float(latency), float(slope), float(latency_se), float(slope_se), *ends, n)
 

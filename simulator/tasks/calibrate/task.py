@@ -26,7 +26,7 @@ from simulator.pictures.panels import Panel, Picture
 from simulator.task import FOLDER, Outcome, Progress, Task
 from simulator.tasks.calibrate.hockney import Line, Model, fit_line, fit_model, held_out_error, relative_errors
 from simulator.tasks.calibrate.nccl_tests import Measurements, read_measurements
-from simulator.text import duration, percent, rate, size
+from simulator.text import duration, percent, rate, size, within
 
 POINTS = 400  # of a drawn curve
 TICKS = 7  # of its axis
@@ -189,11 +189,11 @@ class Calibration:
             *([_short(f"measured on {m.hardware}", 80)] if m.hardware else []),
             "",
             "two parameters: T = a + S/b, relative least squares, ± standard error",
-            f"  a       {duration(line.latency)} ± {duration(line.latency_se)}",
-            f"  b       {rate(1 / line.slope)} ± {rate(line.slope_se / line.slope**2)}: bus bandwidth "
+            f"  a       {duration(line.latency)}{within(line.latency_se, duration)}",
+            f"  b       {rate(1 / line.slope)}{within(line.slope_se / line.slope**2, rate)}: bus bandwidth "
             f"{rate(whole['bus_bandwidth'])} for large messages",
-            f"  alpha   {duration(self.alpha)} ± {duration(whole['alpha_se'])} per round; {self._assumed()}",
-            f"  B       {rate(self.bandwidth)} ± {rate(whole['bandwidth_se'])} per rank and direction",
+            f"  alpha   {duration(self.alpha)}{within(whole['alpha_se'], duration)} per round; {self._assumed()}",
+            f"  B       {rate(self.bandwidth)}{within(whole['bandwidth_se'], rate)} per rank and direction",
             f"  error   {_errors(whole)}{_left_out(held_out)}",
             *self._others(),
         ]
@@ -236,6 +236,7 @@ class Calibration:
     def machine(self) -> str:
         """The YAML of a machine: alpha and B of the two-parameter fit, and where they are from."""
         m, whole = self.measured, self.fits().iloc[0]
+        alpha, bandwidth = (within(whole[name], "{:.1g}".format) for name in ("alpha_se", "bandwidth_se"))
         hardware = f" on {m.hardware}" if m.hardware else ""
         sizes = f"{len(m.sizes)} sizes from {size(self.line.first)} to {size(self.line.last)}"
         return f"""\
@@ -245,8 +246,8 @@ class Calibration:
 # error {_errors(whole)}
 _target_: simulator.Machine
 name: {self.machine_name}
-alpha: {self.alpha:.9g} # s. source: the fit above, ± {whole["alpha_se"]:.1g}
-bandwidth: {self.bandwidth:.9g} # bytes/s per direction. source: the fit above, ± {whole["bandwidth_se"]:.1g}
+alpha: {self.alpha:.9g} # s. source: the fit above{alpha}
+bandwidth: {self.bandwidth:.9g} # bytes/s per direction. source: the fit above{bandwidth}
 """
 
     def picture(self) -> Picture:

@@ -21,6 +21,7 @@ from simulator.checks import InputError, count, nearest, number
 from simulator.laws import IndependentLaw
 from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
+from simulator.simulation.results import standard_error
 from simulator.statistics import Gev, block_centred, fit_gev, fit_gumbel, fit_gumbel_lmoments, instance_centred
 from simulator.task import Progress
 from simulator.tasks.studies.base import MOST_ITERATIONS, Findings, Study, check_sizes, under
@@ -192,7 +193,7 @@ class PluginBias(Study):
                     laws.append(estimator.estimate(blocks))
             samples, wanted = wanted, 2 * wanted
             errors = [_ratio(laws, n / e.m, true[n])[1] for e, laws in found.items() for n in self._asked(e)]
-            if max(errors) <= self.relative_error or wanted > MOST_ITERATIONS:
+            if all(error <= self.relative_error for error in errors) or wanted > MOST_ITERATIONS:
                 return found
 
     def _worst(self, table: pd.DataFrame) -> pd.Series:
@@ -264,4 +265,4 @@ class PluginBias(Study):
 def _ratio(found: Sequence[Gev], k: float, true: float) -> tuple[float, float]:
     """Mean over samples of estimate/truth, and its standard error."""
     ratios = np.array([law.expected_max(k) for law in found]) / true
-    return float(ratios.mean()), float(ratios.std(ddof=1)) / sqrt(len(ratios))
+    return float(ratios.mean()), standard_error(ratios)
