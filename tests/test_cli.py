@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from simulator.command.app import main
+from simulator.command.flags import config_dir
 from tests.command import PATIENCE, ROOT, command, wait_until
 
+TOPOLOGIES = ", ".join(sorted(path.stem for path in (config_dir() / "topology").glob("*.yaml")))
 QUICK = ["iterations=2", "workload.layers=2", "plots=false"]
 
 
@@ -27,7 +29,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 BAD = [
     # arguments (| between them), what the sentence says
-    ("topology=rign", "topology must be one of nvswitch, ring, torus3d; got 'rign' (did you mean ring?)"),
+    ("topology=rign", f"topology must be one of {TOPOLOGIES}; got 'rign' (did you mean ring?)"),
     ("+experiment=torus_51", "experiment must be one of", "torus_512", "(did you mean torus_512?)"),
     ("experiment=torus_512", "write +experiment=torus_512"),
     ("compute=gumbell", "compute must be one of", "(did you mean gumbel?)"),
@@ -404,7 +406,7 @@ def test_help_teaches_without_importing_anything_heavy() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     for words in (
         "torus_512",
-        "nvswitch, ring, torus3d",
+        TOPOLOGIES,
         "gumbel",
         "synchronization tax",
         "outputs/",

@@ -54,14 +54,18 @@ def test_an_experiment_is_named_like_its_file(name: str) -> None:
 def test_the_experiments_are_the_promised_ones() -> None:
     built = {name: experiment(f"+experiment={name}") for name in EXPERIMENTS}
     shapes = {name: e for name, e in built.items() if isinstance(e, Experiment)}
-    assert {name: (e.topology.name, e.n) for name, e in shapes.items()} == {
-        "torus_512": ("torus3d", 512),
-        "ring_128": ("ring", 128),
-        "nvswitch_8": ("nvswitch", 8),
-        "nvswitch_72": ("nvswitch", 72),
-        "nvswitch_4096": ("nvswitch", 4096),
-        "straggler_4xa100": ("nvswitch", 4),
-    }
+    found = {name: (e.topology.name, e.n) for name, e in shapes.items()}
+    assert (
+        found.items()
+        >= {
+            "torus_512": ("torus3d", 512),
+            "ring_128": ("ring", 128),
+            "nvswitch_8": ("nvswitch", 8),
+            "nvswitch_72": ("nvswitch", 72),
+            "nvswitch_4096": ("nvswitch", 4096),
+            "straggler_4xa100": ("nvswitch", 4),
+        }.items()
+    )
     assert shapes["torus_512"].topology.shape(512) == "8x8x8"
 
 
@@ -175,7 +179,7 @@ BAD_FILES = {
     "unknown nested key": (b"# @package _global_\ncompute: {sigam: 1}\n", r"did you mean compute\.sigma\?"),
     "unknown option": (
         b"# @package _global_\ndefaults:\n  - override /topology: rign\n",
-        r"^topology must be one of nvswitch, ring, torus3d; got 'rign' \(did you mean ring\?\)",
+        r"^topology must be one of .*nvswitch, .*ring, .*torus3d.*; got 'rign' \(did you mean ring\?\)",
     ),
     "not an object": (b"# @package _global_\ntopology: 5\n", r"^topology must be a Topology"),
     "plugins": (b"# @package _global_\nplugins: [my_module]\n", r"^plugins must be named on the command line"),

@@ -11,6 +11,7 @@ from scipy import stats
 from scipy.integrate import quad
 
 from simulator.checks import InputError
+from simulator.command.flags import config_dir
 from simulator.laws import (
     Deterministic,
     Empirical,
@@ -23,7 +24,7 @@ from simulator.laws import (
     empirical,
 )
 from simulator.laws.gev import box, gev_mean, unbox
-from tests.conftest import PAPER, paper_law
+from tests.conftest import PAPER, built, paper_law
 
 MEASURED = {
     "table": "stragglar_4xa100_llama3.2-3b_steps.csv", "columns": ["forward_ms", "backward_ms"],
@@ -41,6 +42,10 @@ LAWS: dict[str, Law] = {
     "empirical-values": empirical(**MEASURED, resample="values"),
     "empirical-steps": empirical(**MEASURED),
 }
+for path in sorted((config_dir() / "compute").glob("*.yaml")):  # those of conf/ that are of another kind
+    made = built(None, f"compute={path.stem}").compute
+    if type(made) not in {type(law) for law in LAWS.values()} and path.stem != "dependent":
+        LAWS[path.stem] = made
 INDEPENDENT = {name: law for name, law in LAWS.items() if isinstance(law, IndependentLaw)}
 CONTINUOUS = {k: v for k, v in INDEPENDENT.items() if k not in ("deterministic", "no-spread", "empirical-values")}
 
