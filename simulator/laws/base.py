@@ -75,7 +75,7 @@ class Law(ABC):
         return ""
 
     @property
-    def spread(self) -> float:
+    def sd(self) -> float:
         """How far ranks typically are from the mean, seconds: 0 where all agree, NaN where the law does not say."""
         return nan
 
@@ -145,7 +145,7 @@ class IndependentLaw(Law):
         return infinite if isinf(self.var) else ""
 
     @property
-    def spread(self) -> float:
+    def sd(self) -> float:
         return sqrt(self.var)
 
     def transform(self, x: Array) -> None:
@@ -184,18 +184,18 @@ class IndependentLaw(Law):
         return n * np.sum(weights * np.maximum(above - below, 0.0) ** (n - 1), axis=-1)
 
 
-def standardise(x: ArrayLike, centre: float, spread: float) -> Array:
-    """z = (x - centre)/spread; without spread it jumps from -inf to +inf at the centre."""
+def standardise(x: ArrayLike, centre: float, sd: float) -> Array:
+    """z = (x - centre)/sd; without sd it jumps from -inf to +inf at the centre."""
     x = np.asarray(x, dtype=float)
-    if spread == 0:
+    if sd == 0:
         return np.where(x < centre, -np.inf, np.inf)
     with np.errstate(over="ignore"):
-        return np.asarray((x - centre) / spread)
+        return np.asarray((x - centre) / sd)
 
 
-def rescale(z: Array, centre: float, spread: float) -> Array:
-    """centre + spread*z, the inverse of ``standardise``; without spread the centre, also where z is infinite."""
-    return np.asarray(centre + spread * z) if spread > 0 else np.full_like(z, centre)
+def rescale(z: Array, centre: float, sd: float) -> Array:
+    """centre + sd*z, the inverse of ``standardise``; without sd the centre, also where z is infinite."""
+    return np.asarray(centre + sd * z) if sd > 0 else np.full_like(z, centre)
 
 
 def _exponential_nodes(n: int) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Ranks that depend on each other: persistent stragglers, shared nodes, common shocks, and noise with a memory.
+"""Ranks that depend on each other: persistent stragglers, shared nodes, common shocks, and AR(1) noise.
 
 Every rank's time is a quantile of its law at Y, a sum of Gaussian parts (a Gaussian copula, Nelsen, An Introduction
 to Copulas, 2006), so that the law of a single time stays what it was:
@@ -6,7 +6,7 @@ to Copulas, 2006), so that the law of a single time stays what it was:
     Y = sqrt(common)*C + sqrt(node)*N + sqrt(rank)*R + sqrt(rest)*E,        t = -ln Phi(Y)
 
 C is drawn for each block, N for each block and node, R once in a run for each rank, and E, each rank's own noise,
-goes from block to block with correlation ``memory``.
+is AR(1) from block to block, with coefficient ``memory``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simulator.checks import InputError, count, keep, number, shown
 
 Array = NDArray[np.float64]
 
-MOST_UNLIKE = 1000.0  # the spread of one rank to that of another
+MOST_UNLIKE = 1000.0  # the standard deviation of one rank to that of another
 LARGEST_OFFSET = 37.0  # standard deviations
 
 
@@ -38,7 +38,7 @@ class Dependence:
         offsets: instead of ``rank``, what each rank is off by, in standard deviations of Y: known stragglers. Their
             mean is taken off, and their mean square is their share. More ranks repeat the pattern.
         spreads: how far each rank's own noise reaches, relative to the others; none means alike.
-        memory: correlation of a rank's own noise from one block to the next.
+        memory: lag-1 autocorrelation of a rank's own noise, from block to block (AR(1) coefficient).
         ranks_per_node: consecutive ranks that share a node.
     """
 
@@ -172,7 +172,7 @@ class Dependence:
         return (phi * rest * last + phi**left * own * end) / whole + sqrt(own * rest / whole) * noise
 
     def inflation(self, blocks: int) -> float:
-        """By how much at most memory makes a standard error over iterations of ``blocks`` blocks larger.
+        """How much larger at most autocorrelation makes a standard error over iterations of ``blocks`` blocks.
 
         Two functions of a Gaussian chain are correlated no more than its values themselves (Gebelein 1941):
         iterations k apart by at most memory^((k - 1)*blocks + 1).

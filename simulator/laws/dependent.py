@@ -85,8 +85,8 @@ class Dependent(Law):
         return "; ".join(filter(None, said))
 
     @property
-    def spread(self) -> float:
-        return self.law.spread
+    def sd(self) -> float:
+        return self.law.sd
 
     @cached_property
     def mean(self) -> float:  # type: ignore[override]
@@ -95,9 +95,9 @@ class Dependent(Law):
         if not (d.offsets or d.spreads):
             return self.law.mean
         pattern = max(len(d.offsets), len(d.spreads))
-        spread = np.sqrt(d.own * d.of_ranks(d.spreads, pattern, 1.0) ** 2 + d.common + d.node)
+        sd = np.sqrt(d.own * d.of_ranks(d.spreads, pattern, 1.0) ** 2 + d.common + d.node)
         y, weights = _normal_nodes(101)
-        times = self.at(d.of_ranks(d.offsets, pattern, 0.0)[:, None] + spread[:, None] * y)
+        times = self.at(d.of_ranks(d.offsets, pattern, 0.0)[:, None] + sd[:, None] * y)
         return float((times * weights).sum(axis=1).mean())
 
     def scaled(self, factor: float) -> Self:

@@ -215,7 +215,7 @@ class EmpiricalBlocks(Law):
         return float(np.mean(self.steps)) * self.factor
 
     @property
-    def spread(self) -> float:
+    def sd(self) -> float:
         return float(np.std(self.steps)) * self.factor
 
     def check_ranks(self, n: int) -> None:

@@ -22,10 +22,10 @@ TINY = float(np.finfo(float).tiny)
 NO_SHAPE = 1e-20  # below this |xi|, expm1(xi*L)/xi and L are the same double for every L a draw can reach
 
 
-def box(log_ratio: ArrayLike, xi: float) -> Array:
+def box_cox(log_ratio: ArrayLike, xi: float) -> Array:
     """(e^(xi*L) - 1)/xi, and L at xi = 0: the Box-Cox step of every GEV formula, without loss of digits.
 
-    >>> print(box(-2.0, 0.0), box(-2.0, 1e-300), box(-2.0, 1e-15))
+    >>> print(box_cox(-2.0, 0.0), box_cox(-2.0, 1e-300), box_cox(-2.0, 1e-15))
     -2.0 -2.0 -1.999999999999998
     """
     from scipy.special import exprel
@@ -37,8 +37,8 @@ def box(log_ratio: ArrayLike, xi: float) -> Array:
         return np.asarray(np.where(xi * ratio == -np.inf, -1 / xi, ratio * exprel(xi * ratio)))
 
 
-def unbox(value: ArrayLike, xi: float) -> Array:
-    """ln(1 + xi*v)/xi, and v at xi = 0: the inverse of ``box``; -inf or inf outside the support."""
+def inverse_box_cox(value: ArrayLike, xi: float) -> Array:
+    """ln(1 + xi*v)/xi, and v at xi = 0: the inverse of ``box_cox``; -inf or inf outside the support."""
     v = np.asarray(value, dtype=float)
     if abs(xi) < NO_SHAPE:
         return v
@@ -57,7 +57,7 @@ def gev_mean(mu: float, sigma: float, xi: float, k: float) -> float:
     from scipy.special import gammaln
 
     if abs(xi) < 1e-8:  # lgamma(1-xi) = gamma*xi + O(xi^2) leaves fewer digits than this series
-        return mu + sigma * float(box(log(k), xi)) + sigma * np.euler_gamma
+        return mu + sigma * float(box_cox(log(k), xi)) + sigma * np.euler_gamma
     return mu + sigma * expm1(xi * log(k) + float(gammaln(1 - xi))) / xi
 
 
@@ -112,29 +112,29 @@ class BlockMaxima(Law):
         return "gumbel" if self.xi == 0 else "frechet" if self.xi > 0 else "weibull"
 
     @property
-    def spread(self) -> float:
+    def sd(self) -> float:
         """b = r*a: the standard deviation that z-scores are measured in, seconds."""
         return self.cv * self.centre
 
     def gev_tax(self, n: int) -> float:
         """tau(n) = b*(mu + sigma*(ln k + Euler's gamma)), k = n/m, and its form for xi != 0: the paper's equation."""
-        return self.spread * gev_mean(self.mu, self.sigma, self.xi, n / self.m)
+        return self.sd * gev_mean(self.mu, self.sigma, self.xi, n / self.m)
 
 
 def tail_exponent(law: BlockMaxima, z: ArrayLike) -> Array:
     """-ln G(z)/m."""
     with np.errstate(over="ignore"):
-        return np.asarray(np.exp(-unbox((np.asarray(z, dtype=float) - law.mu) / law.sigma, law.xi)) / law.m)
+        return np.asarray(np.exp(-inverse_box_cox((np.asarray(z, dtype=float) - law.mu) / law.sigma, law.xi)) / law.m)
 
 
 def finish_tail(law: BlockMaxima, x: Array) -> None:
-    """From ln t to centre + spread*z, z = mu + sigma*((m t)^-xi - 1)/xi, in place."""
+    """From ln t to centre + sd*z, z = mu + sigma*((m t)^-xi - 1)/xi, in place."""
     if abs(law.xi) < NO_SHAPE:
-        x *= -law.spread * law.sigma
-        x += law.centre + law.spread * (law.mu - law.sigma * log(law.m))
+        x *= -law.sd * law.sigma
+        x += law.centre + law.sd * (law.mu - law.sigma * log(law.m))
         return
     x *= -law.xi
     x += -law.xi * log(law.m)
     np.expm1(x, out=x)
-    x *= law.spread * law.sigma / law.xi
-    x += law.centre + law.spread * law.mu
+    x *= law.sd * law.sigma / law.xi
+    x += law.centre + law.sd * law.mu

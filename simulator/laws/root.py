@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from simulator.arrays import Array
 from simulator.laws.base import IndependentLaw, refuse_negative, rescale, standardise
-from simulator.laws.gev import TINY, BlockMaxima, box, finish_tail, tail_exponent
+from simulator.laws.gev import TINY, BlockMaxima, box_cox, finish_tail, tail_exponent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Root(BlockMaxima, IndependentLaw):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        refuse_negative(float(self.cdf(0.0)) if self.spread > 0 else 0.0, self.cv)
+        refuse_negative(float(self.cdf(0.0)) if self.sd > 0 else 0.0, self.cv)
 
     @property
     def mean(self) -> float:  # type: ignore[override]
@@ -35,19 +35,19 @@ class Root(BlockMaxima, IndependentLaw):
     @property
     def var(self) -> float:
         if abs(self.xi) < 1e-5:  # the general form cancels; the next term is of relative order xi
-            return (self.spread * self.sigma * pi) ** 2 / 6
+            return (self.sd * self.sigma * pi) ** 2 / 6
         if self.xi >= 0.5:
             return float("inf")
         g1, g2 = gamma(1 - self.xi), gamma(1 - 2 * self.xi)
-        return (self.spread * self.sigma / self.xi * self.m**-self.xi) ** 2 * (g2 - g1 * g1)
+        return (self.sd * self.sigma / self.xi * self.m**-self.xi) ** 2 * (g2 - g1 * g1)
 
     def quantile(self, t: ArrayLike) -> Array:
         with np.errstate(divide="ignore"):
-            z = self.mu + self.sigma * box(-np.log(self.m * np.asarray(t, dtype=float)), self.xi)
-        return rescale(z, self.centre, self.spread)
+            z = self.mu + self.sigma * box_cox(-np.log(self.m * np.asarray(t, dtype=float)), self.xi)
+        return rescale(z, self.centre, self.sd)
 
     def exponent(self, x: ArrayLike) -> Array:
-        return tail_exponent(self, standardise(x, self.centre, self.spread))
+        return tail_exponent(self, standardise(x, self.centre, self.sd))
 
     def transform(self, x: Array) -> None:
         np.maximum(x, TINY, out=x)

@@ -14,7 +14,16 @@ from numpy.typing import ArrayLike
 from simulator.arrays import Array
 from simulator.checks import InputError
 from simulator.laws.base import IndependentLaw, refuse_negative, rescale, standardise
-from simulator.laws.gev import NO_SHAPE, TINY, BlockMaxima, box, finish_tail, over_exponent, tail_exponent, unbox
+from simulator.laws.gev import (
+    NO_SHAPE,
+    TINY,
+    BlockMaxima,
+    box_cox,
+    finish_tail,
+    inverse_box_cox,
+    over_exponent,
+    tail_exponent,
+)
 
 
 class Splice(NamedTuple):
@@ -44,7 +53,7 @@ class Spliced(BlockMaxima, IndependentLaw):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.splice  # noqa: B018 - solve now, so that what cannot be met is refused here
-        refuse_negative(float(self.cdf(0.0)) if self.spread > 0 else 0.0, self.cv)
+        refuse_negative(float(self.cdf(0.0)) if self.sd > 0 else 0.0, self.cv)
 
     @property
     def mean(self) -> float:  # type: ignore[override]
@@ -52,7 +61,7 @@ class Spliced(BlockMaxima, IndependentLaw):
 
     @property
     def var(self) -> float:
-        return self.spread**2
+        return self.sd**2
 
     @cached_property
     def splice(self) -> Splice:
@@ -63,15 +72,15 @@ class Spliced(BlockMaxima, IndependentLaw):
         _, cut, joint, scale, shape = self.splice
         t = np.asarray(t, dtype=float)
         with np.errstate(divide="ignore"):
-            upper = self.mu + self.sigma * box(-np.log(self.m * np.minimum(t, cut)), self.xi)
-        lower = joint - scale * box(np.maximum(t - cut, 0.0), shape)
-        return rescale(np.where(t <= cut, upper, lower), self.centre, self.spread)
+            upper = self.mu + self.sigma * box_cox(-np.log(self.m * np.minimum(t, cut)), self.xi)
+        lower = joint - scale * box_cox(np.maximum(t - cut, 0.0), shape)
+        return rescale(np.where(t <= cut, upper, lower), self.centre, self.sd)
 
     def exponent(self, x: ArrayLike) -> Array:
         _, cut, joint, scale, shape = self.splice
-        z = standardise(x, self.centre, self.spread)
+        z = standardise(x, self.centre, self.sd)
         with np.errstate(over="ignore"):
-            body = cut + unbox((joint - np.minimum(z, joint)) / scale, shape)
+            body = cut + inverse_box_cox((joint - np.minimum(z, joint)) / scale, shape)
         return np.asarray(np.where(z >= joint, tail_exponent(self, np.maximum(z, joint)), body))
 
     def transform(self, x: Array) -> None:
@@ -83,11 +92,11 @@ class Spliced(BlockMaxima, IndependentLaw):
         np.clip(x, cut, np.inf, out=x)  # three times as fast as maximum with a scalar
         x -= cut
         if abs(shape) < NO_SHAPE:
-            x *= -self.spread * scale
+            x *= -self.sd * scale
         else:
             x *= shape
             np.expm1(x, out=x)
-            x *= -self.spread * scale / shape
+            x *= -self.sd * scale / shape
         x += tail
 
     def expected_max(self, n: int) -> float:
@@ -95,11 +104,11 @@ class Spliced(BlockMaxima, IndependentLaw):
         _, cut, joint, scale, shape = self.splice
 
         def tail(lny: float) -> float:  # y = n*t, the exponent of the maximum
-            return self.mu + self.sigma * float(box(log(n / self.m) - lny, self.xi))
+            return self.mu + self.sigma * float(box_cox(log(n / self.m) - lny, self.xi))
 
         upper = over_exponent(tail, n * cut, self.xi)
         lower = exp(-n * cut) * (joint - scale / (n - shape))
-        return self.centre + self.spread * (upper + lower)
+        return self.centre + self.sd * (upper + lower)
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +122,7 @@ def _splice(mu: float, sigma: float, xi: float, m: int) -> Splice:
     )
 
     def z(logt: float) -> float:
-        return mu + sigma * float(box(-log(m) - logt, xi))
+        return mu + sigma * float(box_cox(-log(m) - logt, xi))
 
     def moment(j: int, cut: float) -> float:
         return over_exponent(lambda logt: z(logt) ** j, cut, j * xi)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from simulator.arrays import Array
 from simulator.checks import InputError, count
 from simulator.laws.base import Noise, refuse_negative, standardise
-from simulator.laws.gev import TINY, BlockMaxima, box, over_exponent, tail_exponent, unbox
+from simulator.laws.gev import TINY, BlockMaxima, box_cox, inverse_box_cox, over_exponent, tail_exponent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class ZeroSum(BlockMaxima):
         if self.m != 4:
             raise InputError(f"m must be 4 for parent zero_sum; got {self.m!r}")
         self.radius  # noqa: B018 - solve now, so that what cannot be met is refused here
-        refuse_negative(self.below(-1 / self.cv) if self.spread > 0 else 0.0, self.cv)
+        refuse_negative(self.below(-1 / self.cv) if self.sd > 0 else 0.0, self.cv)
 
     @property
     def mean(self) -> float:  # type: ignore[override]
@@ -58,7 +58,7 @@ class ZeroSum(BlockMaxima):
         quads = x.reshape(*x.shape[:-1], -1, 4)
         u = 1.0 - quads  # in (0, 1]
         exponent = -np.log1p(-u[..., 0] * -expm1(-self.at_zero)) if isfinite(self.at_zero) else -np.log(u[..., 0])
-        top = self.mu + self.sigma * box(-np.log(np.maximum(exponent, TINY)), self.xi)
+        top = self.mu + self.sigma * box_cox(-np.log(np.maximum(exponent, TINY)), self.xi)
         top = np.maximum(top, 0.0)
         angle = 2 * pi * quads[..., 1]
         corner = sqrt(2 / 3) * np.cos(angle[..., None] + 2 * pi / 3 * np.arange(3))
@@ -71,7 +71,7 @@ class ZeroSum(BlockMaxima):
         z[..., 1:] = -top[..., None] / 3 + rho[..., None] * corner
         order = (np.arange(4) - place[..., None]) % 4
         z = np.take_along_axis(z, order, axis=-1)
-        x[...] = (self.centre + self.spread * z).reshape(x.shape)
+        x[...] = (self.centre + self.sd * z).reshape(x.shape)
 
     def expected_max(self, n: int) -> float:
         """Mean of the largest of n/4 block maxima, each G given M >= 0: the integral of 1 - F^k over x >= 0."""
@@ -88,13 +88,13 @@ class ZeroSum(BlockMaxima):
             return share * self.sigma * exp(-self.xi * lny)
 
         points = [p for p in (-30.0, -log(k), -3.0, 0.0) if p < high]
-        certain = max(self.mu + self.sigma * float(box(-high, self.xi)), 0.0)  # below it F is 0
+        certain = max(self.mu + self.sigma * float(box_cox(-high, self.xi)), 0.0)  # below it F is 0
         value, _ = quad(beyond, low, high, limit=500, epsabs=1e-12, epsrel=1e-10, points=points)
-        return self.centre + self.spread * (certain + float(value))
+        return self.centre + self.sd * (certain + float(value))
 
     def max_cdf(self, x: ArrayLike, n: int) -> Array:
         self.check_ranks(n)
-        z = np.maximum(standardise(x, self.centre, self.spread), 0.0)
+        z = np.maximum(standardise(x, self.centre, self.sd), 0.0)
         y = self.m * tail_exponent(self, z)
         cdf = (np.exp(-y) - exp(-self.at_zero)) / -expm1(-self.at_zero)
         return np.asarray(np.clip(cdf, 0.0, 1.0) ** (n // 4))
@@ -105,7 +105,7 @@ class ZeroSum(BlockMaxima):
         corner = sqrt(2 / 3) * np.cos(angles)
         lny = np.linspace(-80.0 / (1 - max(self.xi, 0.0)), log(min(self.at_zero, 745.0)), 40_001)
         y = np.exp(lny)
-        gap = (-z - np.maximum(self.mu + self.sigma * box(-lny, self.xi), 0.0) / 3)[:, None]  # rho*corner < -gap
+        gap = (-z - np.maximum(self.mu + self.sigma * box_cox(-lny, self.xi), 0.0) / 3)[:, None]  # rho*corner < -gap
         tail = np.exp(-0.5 * (gap / corner / self.radius) ** 2)
         chance = np.where(corner < 0, np.where(gap <= 0, 1.0, tail), np.where(gap < 0, 1.0 - tail, 0.0)).mean(axis=1)
         return float(0.75 * np.trapezoid(chance * y * np.exp(-y), lny) / -expm1(-self.at_zero))
@@ -130,7 +130,7 @@ def _radius(mu: float, sigma: float, xi: float) -> float:
 
     def mean(f: Callable[[float], float]) -> float:
         """Mean of f(M), M ~ G given M >= 0."""
-        total = over_exponent(lambda lny: f(max(mu + sigma * float(box(-lny, xi)), 0.0)), at_zero, 2 * xi)
+        total = over_exponent(lambda lny: f(max(mu + sigma * float(box_cox(-lny, xi)), 0.0)), at_zero, 2 * xi)
         return total / -expm1(-at_zero)
 
     def excess(s: float) -> float:
@@ -150,4 +150,4 @@ def _radius(mu: float, sigma: float, xi: float) -> float:
 def _at_zero(mu: float, sigma: float, xi: float) -> float:
     """-ln G(0); infinite where no maximum is below 0."""
     with np.errstate(over="ignore"):
-        return float(np.exp(-unbox(-mu / sigma, xi)))
+        return float(np.exp(-inverse_box_cox(-mu / sigma, xi)))

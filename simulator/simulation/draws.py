@@ -80,7 +80,7 @@ class Engine(Protocol):
 
 def _stream(seed: int, *key: int) -> np.random.Generator:
     """A stream of random numbers of its own: (i,) of the ranks in iteration i, (i, 1) of what they share there, (0, 2)
-    of the ranks' effects in the run, (0, 3) of where their noise stands between iterations."""
+    of the ranks' effects in the run, (0, 3) of the state of their noise between iterations."""
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed, spawn_key=key)))
 
 
@@ -88,13 +88,13 @@ MAX_STATES = 2**26  # of ranks between iterations: 512 MiB
 
 
 class Effects:
-    """What crosses the iterations of a run where its law says so: effects of ranks, and where their noise stands.
+    """State carried between the iterations of a run where its law has any: effects of ranks, and of their AR(1) noise.
 
     Attributes:
         dependence: that of the program's laws; None where blocks are independent of each other.
         rank: a standard normal variate of each rank, shape (n,); empty where ranks keep no drawn effect.
         states: each rank's own noise at the end of every iteration, shape (iterations + 1, n), the first entry where
-            iteration 0 begins; empty where it has no memory.
+            iteration 0 begins; empty where it is not autocorrelated.
     """
 
     def __init__(self, program: Program, seed: int, iterations: int):
@@ -108,7 +108,7 @@ class Effects:
         if self.dependence is not None and self.dependence.memory:
             if (iterations + 1) * program.n > MAX_STATES:
                 raise InputError(
-                    f"iterations must be fewer, since noise with memory keeps a number for each rank between them, at "
+                    f"iterations must be fewer, since AR(1) noise carries a number for each rank between them, at "
                     f"most {MAX_STATES}; got {iterations} iterations of {program.n} ranks"
                 )
             noise = _stream(seed, 0, 3).standard_normal((iterations + 1, program.n))
@@ -126,7 +126,7 @@ class Draws:
         program: whose computes they are.
         seed: of the run.
         iterations: which of its iterations.
-        effects: what crosses them; made for as many iterations as needed where it is not given.
+        effects: state carried between them; made for as many iterations as needed where it is not given.
 
     Attributes:
         compute: time spent computing by the operations drawn so far, mean over ranks, shape (iterations,), seconds.
@@ -178,7 +178,7 @@ class Draws:
         return x
 
     def _depend(self, dependence: Dependence, x: Array) -> None:
-        """Turn independent noise into what ranks share, keep and remember, in place."""
+        """Turn independent noise into what ranks share and keep, with AR(1) noise, in place."""
         blocks = x.shape[1]
         if self._effects.states.size:
             for k in range(blocks):

@@ -93,7 +93,7 @@ class Experiment:
 
     @cached_property
     def effects(self) -> Effects:
-        """What crosses the iterations of the run, where the law says that anything does."""
+        """State carried between the iterations of the run, where the law has any."""
         return Effects(self.program, self.seed or 0, self.iterations)
 
     @cached_property
@@ -103,7 +103,7 @@ class Experiment:
         laws = {id(op.law): op.law for op in self.program.operations if isinstance(op, Compute)}.values()
         durations = {
             "compute: the mean of a block's times": [law.mean for law in laws],
-            "compute: how far ranks are apart in a block": [law.spread for law in laws],
+            "compute: how far ranks are apart in a block": [law.sd for law in laws],
             "topology: the time of a collective": [cost.time for cost in self.costs if cost is not None],
         }
         for what, seconds in durations.items():

@@ -207,8 +207,8 @@ class Tables:
         wait = means["wait_mean"]
         samples = iterations["wait_mean"].to_numpy() if len(iterations) > 1 else self._barrier_waits
         dependence, blocks = experiment.effects.dependence, max(1, len(program.computes))
-        memory = dependence.inflation(blocks) if dependence is not None else 1.0
-        memory_of_samples = memory if len(iterations) > 1 or dependence is None else dependence.inflation(1)
+        inflation = dependence.inflation(blocks) if dependence is not None else 1.0
+        of_samples = inflation if len(iterations) > 1 or dependence is None else dependence.inflation(1)
         fixed = len(program.streams) == 1
         if not fixed:
             notes.append(
@@ -237,10 +237,10 @@ class Tables:
             "alpha": topology.alpha,
             "bandwidth": topology.bandwidth,
             "iteration_time": means["iteration_time"],
-            "iteration_time_se": memory * standard_error(iterations["iteration_time"].to_numpy()),
+            "iteration_time_se": inflation * standard_error(iterations["iteration_time"].to_numpy()),
             "compute": means["compute"],
             "wait_mean": wait,
-            "wait_mean_se": memory_of_samples * standard_error(samples),
+            "wait_mean_se": of_samples * standard_error(samples),
             "wait_median": means["wait_median"],
             "wait_fastest": means["wait_fastest"],
             "latency": latency,

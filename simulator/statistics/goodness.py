@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from simulator.arrays import Array
 from simulator.checks import InputError, count, one_of
-from simulator.laws.gev import box
+from simulator.laws.gev import box_cox
 from simulator.statistics.estimators import gev_parameters, standard
 from simulator.statistics.likelihood import Gev, gev_cost, gev_maxima, gumbel_maxima
 from simulator.statistics.resample import (
@@ -86,7 +86,7 @@ def anderson_darling(z: ArrayLike, family: Family = "gumbel", replicates: int = 
     mu, s, xi = (float(p) for p in best[0])
     further = 0
     for rows in np.array_split(np.arange(asked), -(-asked * len(x) // AT_ONCE)):
-        drawn = mu + np.exp(s) * box(-np.log(rng.standard_exponential((len(rows), len(x)))), xi)
+        drawn = mu + np.exp(s) * box_cox(-np.log(rng.standard_exponential((len(rows), len(x)))), xi)
         further += int(np.sum(_distance(drawn, _maxima(drawn, family, best)) >= statistic))
     law = Gev(centre + unit * mu, unit * float(np.exp(s)), xi)
     return Distance(statistic, (further + 1) / (asked + 1), law)
@@ -156,7 +156,7 @@ def max_stability(
     (mu, sigma, xi), _ = refit(checked_family(small, family), draws, twice.cluster, family)
     (mu_double, _, _), _ = refit(checked_family(top, family), draws, draws.cluster, family)
     measured = (mu_double - mu) / b
-    expected = sigma * [float(box(np.log(2), shape)) for shape in xi] / b
+    expected = sigma * [float(box_cox(np.log(2), shape)) for shape in xi] / b
     return Stability(float(measured[0]), float(expected[0]), interval_of(measured - expected, draws, level, method))
 
 

@@ -66,7 +66,7 @@ def findings_of(
     tax = measure.tax_table(groups)
     leading = {(group.name, operation) for group in groups for operation in group.leading}
     after = [key not in leading for key in zip(tax["group"], tax["operation"], strict=True)]
-    apart = measure.spreads(tax[after], blocks)
+    apart = measure.ranges(tax[after], blocks)
     return Findings(
         summary=measure.summary_table(groups, tax),
         tax=tax,

@@ -139,7 +139,7 @@ def block_table(blocks: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def spreads(tax: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
+def ranges(tax: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
     """For each collective with a compute block before it its tax and how far ranks lie apart in that block (max - min).
 
     Columns group, operation, collective, tax_fastest, ``busy`` and ``idle`` (the rest of the gap), seconds.
@@ -159,7 +159,7 @@ def _range(values: pd.Series) -> float:
 
 
 def explanation_table(apart: pd.DataFrame) -> pd.DataFrame:
-    """Does compute explain the wait? One row per group and operation, from ``spreads``; at least three collectives.
+    """Does compute explain the wait? One row per group and operation, from ``ranges``; at least three collectives.
 
     ``busy_spread`` and ``idle_spread`` are means, seconds; ``busy_correlation`` and ``idle_correlation`` are Pearson's
     with the tax; ``cause`` is ``compute`` where GPU work spreads at least half as far as the tax and goes with it

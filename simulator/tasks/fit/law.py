@@ -113,7 +113,7 @@ def _scores(law: IndependentLaw, standardised: Array) -> Array:
     """Y of measured times under a law: the standard normal quantile of their place in it."""
     from scipy.special import ndtri_exp
 
-    times = law.mean + law.spread * standardised
+    times = law.mean + law.sd * standardised
     return np.asarray(np.clip(ndtri_exp(-law.exponent(times)), -FARTHEST, FARTHEST))
 
 

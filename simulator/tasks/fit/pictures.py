@@ -7,7 +7,7 @@ from math import ceil, log10
 import numpy as np
 
 from simulator.arrays import Array
-from simulator.laws.gev import box
+from simulator.laws.gev import box_cox
 from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
 from simulator.statistics.components import LEVEL
@@ -69,10 +69,10 @@ def _density(found: Fitted) -> Panel:
 
 
 def _pdf(law: tuple[float, float, float], z: Array) -> Array:
-    from simulator.laws.gev import unbox
+    from simulator.laws.gev import inverse_box_cox
 
     mu, sigma, xi = law
-    y = unbox((z - mu) / sigma, xi)
+    y = inverse_box_cox((z - mu) / sigma, xi)
     with np.errstate(over="ignore", invalid="ignore"):
         density = np.exp(-(1 + xi) * y - np.exp(-y)) / sigma
     return np.nan_to_num(density, nan=0.0)
@@ -80,7 +80,7 @@ def _pdf(law: tuple[float, float, float], z: Array) -> Array:
 
 def _quantile(law: tuple[float, float, float], p: Array) -> Array:
     mu, sigma, xi = law
-    return np.asarray(mu + sigma * box(-np.log(-np.log(p)), xi))
+    return np.asarray(mu + sigma * box_cox(-np.log(-np.log(p)), xi))
 
 
 def _qq(found: Fitted) -> Panel:
