@@ -126,7 +126,7 @@ def test_independent_ranks_give_their_law_back() -> None:
     assert found.proposal.dependence == {}
     assert law.name == "gumbel"
     assert law.mean == pytest.approx(16e-3, rel=1e-3)
-    assert law.spread == pytest.approx(320e-6, rel=0.03)
+    assert law.sd == pytest.approx(320e-6, rel=0.03)
     assert law.wait(8) == pytest.approx(paper_law().wait(8), rel=0.15)  # the estimator is biased at m = 4
     assert [warning for warning in found.warnings() if "alike" in warning or "follow" in warning] == []
 
