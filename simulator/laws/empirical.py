@@ -128,18 +128,25 @@ def _values(field: str, values: Any, dimensions: int) -> Array:
     return times
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Empirical(IndependentLaw):
-    """Ranks draw independently from measured ``values`` (seconds), each with the same probability."""
+def _largest(ordered: Array, draws: int) -> float:
+    """Expected largest of ``draws`` of some values in ascending order: each weighted by how likely it is that."""
+    edges = (np.arange(ordered.size + 1) / ordered.size) ** draws
+    return float(np.sum(ordered * np.diff(edges)))
 
-    values: Array = field(repr=False)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Measured:
+    """What laws of measured times share: ``factor`` makes them longer, ``origin`` says where they are from."""
+
     factor: float = 1.0
     origin: str = ""
     scale_field: ClassVar[str] = "factor"
 
-    def __post_init__(self) -> None:
-        keep(self, values=_values("values", self.values, 1))
-        keep(self, factor=number("factor", self.factor, above=0, most=LONGEST / max(self.values.max(), 1.0)))
+    def keep_times(self, field_name: str, dimensions: int) -> None:
+        """Check and store the times and the factor."""
+        times = _values(field_name, getattr(self, field_name), dimensions)
+        factor = number("factor", self.factor, above=0, most=LONGEST / max(times.max(), 1.0))
+        keep(self, **{field_name: times}, factor=factor)
 
     @property
     def name(self) -> str:
@@ -148,6 +155,16 @@ class Empirical(IndependentLaw):
     @property
     def note(self) -> str:
         return self.origin
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Empirical(_Measured, IndependentLaw):
+    """Ranks draw independently from measured ``values`` (seconds), each with the same probability."""
+
+    values: Array = field(repr=False)
+
+    def __post_init__(self) -> None:
+        self.keep_times("values", 1)
 
     @cached_property
     def sorted(self) -> Array:
@@ -175,9 +192,8 @@ class Empirical(IndependentLaw):
             return np.asarray(-np.log(share))
 
     def expected_max(self, n: int) -> float:
-        """Sum of the values weighted by how likely each is the largest of n draws."""
-        edges = (np.arange(self.sorted.size + 1) / self.sorted.size) ** n
-        return float(np.sum(self.sorted * np.diff(edges)))
+        """Of the values, the expected largest of n."""
+        return _largest(self.sorted, n)
 
     def range_cdf(self, w: ArrayLike, n: int) -> Array:
         """Sum over the smallest draw: all n at or above it and within w, less all n strictly above it and within w."""
@@ -189,26 +205,14 @@ class Empirical(IndependentLaw):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EmpiricalBlocks(Law):
+class EmpiricalBlocks(_Measured, Law):
     """Blocks of ranks draw a whole measured step together: ``steps`` has shape (steps, ranks), seconds."""
 
     steps: Array = field(repr=False)
-    factor: float = 1.0
-    origin: str = ""
     noise: ClassVar[Noise] = "uniform"
-    scale_field: ClassVar[str] = "factor"
 
     def __post_init__(self) -> None:
-        keep(self, steps=_values("steps", self.steps, 2))
-        keep(self, factor=number("factor", self.factor, above=0, most=LONGEST / max(self.steps.max(), 1.0)))
-
-    @property
-    def name(self) -> str:
-        return "empirical"
-
-    @property
-    def note(self) -> str:
-        return self.origin
+        self.keep_times("steps", 2)
 
     @property
     def mean(self) -> float:  # type: ignore[override]
@@ -233,8 +237,6 @@ class EmpiricalBlocks(Law):
         x[...] = (self.steps[row] * self.factor).reshape(x.shape)
 
     def expected_max(self, n: int) -> float:
-        """Sum of the steps' maxima weighted by how likely each is the largest of n/ranks draws."""
+        """Of the steps' maxima, the expected largest of n/ranks."""
         self.check_ranks(n)
-        top = np.sort(self.steps.max(axis=1)) * self.factor
-        edges = (np.arange(top.size + 1) / top.size) ** (n // self.steps.shape[1])
-        return float(np.sum(top * np.diff(edges)))
+        return _largest(np.sort(self.steps.max(axis=1)) * self.factor, n // self.steps.shape[1])
