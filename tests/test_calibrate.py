@@ -15,9 +15,11 @@ from simulator.checks import InputError
 from simulator.command.app import main
 from simulator.network.collectives import Kind
 from simulator.network.topology import Topology
+from simulator.tasks.calibrate.calibration import Calibration
 from simulator.tasks.calibrate.hockney import fit_line, fit_model, held_out_error, relative_errors
 from simulator.tasks.calibrate.nccl_tests import Measurements, read_measurements
-from simulator.tasks.calibrate.task import Calibrate, Calibration
+from simulator.tasks.calibrate.task import Calibrate
+from simulator.tasks.calibrate.words import machine_yaml, text_of
 from tests.test_config import numbers_without_source
 from topologies import NVSwitch, Ring, Torus3D
 
@@ -411,6 +413,6 @@ def test_hostile_words_of_a_file_stay_comments(tmp_path: Path) -> None:
     path = tmp_path / "a\nalpha: 7.csv"
     path.write_text(H100.read_text().replace("4 of 8x", "\x1b[31m\x85alpha: 8"))
     found = calibrate(path)
-    lines = [line for line in found.machine().splitlines() if not line.startswith("#")]
+    lines = [line for line in machine_yaml(found).splitlines() if not line.startswith("#")]
     assert [line.partition(":")[0] for line in lines] == ["_target_", "name", "alpha", "bandwidth"]
-    assert "\x1b" not in found.text()
+    assert "\x1b" not in text_of(found)
