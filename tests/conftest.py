@@ -48,8 +48,8 @@ def job() -> Simulate:
 
 def built(config_dir: Path | None, *overrides: str) -> Any:
     """What the command line constructs for these overrides: an experiment or another task."""
-    hydra = compose.open_hydra(str(config_dir) if config_dir else None)
-    config = hydra.compose_config(compose.CONFIG, list(overrides), compose.RunMode.RUN)
+    loader = compose.open_loader(str(config_dir) if config_dir else None)
+    config = loader.load_configuration(compose.CONFIG, list(overrides), compose.RunMode.RUN)
     job = compose.current_job(compose.enter_run(config))
     return build(job.tree, choices=job.choices)
 

@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import hydra
 import pytest
 
 from simulator.checks import InputError
@@ -21,8 +22,8 @@ EXPERIMENTS = [path.stem for path in FILES if path.parent.name == "experiment"]
 
 
 def compose(*overrides: str, extra: Path | None = None) -> command.Job:
-    hydra = command.open_hydra(str(extra) if extra else None)
-    config = hydra.compose_config(command.CONFIG, list(overrides), command.RunMode.RUN)
+    loader = command.open_loader(str(extra) if extra else None)
+    config = loader.load_configuration(command.CONFIG, list(overrides), command.RunMode.RUN)
     return command.current_job(command.enter_run(config))
 
 
@@ -271,10 +272,17 @@ def test_files_alone_import_nothing(
 
 def test_the_typed_overrides_name_the_plugins() -> None:
     """Not what a config holds in the place where Hydra keeps them."""
-    loader = command.open_hydra(None).config_loader
+    loader = command.open_loader(None)
     config = loader.load_configuration(command.CONFIG, ["n=4", "hydra.run.dir=x"], command.RunMode.RUN)
     assert list(config.hydra.overrides.task) == ["n=4"]
     assert list(config.hydra.overrides.hydra) == ["hydra.run.dir=x"]
+
+
+def test_a_program_that_uses_hydra_can_call_us(tmp_path: Path) -> None:
+    (tmp_path / "theirs.yaml").write_text("a: 1\n")
+    with hydra.initialize_config_dir(str(tmp_path), version_base="1.3"):
+        assert experiment("n=4").n == 4
+        assert hydra.compose("theirs") == {"a": 1}
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])

@@ -28,6 +28,8 @@ HOMES = {
     **dict.fromkeys(("hydra", "omegaconf", "yaml", "rich"), "command"),
     "matplotlib": "pictures", "simpy": "simulation.events", "msgspec": "traces", "pandas": "lazy",
 }  # fmt: skip
+# What is used of Hydra that is not public. A comment above the import says which public way was tried.
+PRIVATE = {"hydra._internal.config_loader_impl.ConfigLoaderImpl"}
 
 
 def place(path: Path) -> str:
@@ -36,13 +38,13 @@ def place(path: Path) -> str:
     return ".".join(parts if parts[-1] != "__init__" or len(parts) == 2 else parts[:-1])
 
 
-def imports(path: Path) -> set[str]:
-    """Modules that a file imports, also inside functions, but not those needed for types alone."""
+def imports(path: Path, types: bool = False) -> set[str]:
+    """Modules that a file imports, also inside functions, but not those needed for ``types`` alone."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     guarded = {
         id(inner)
         for node in ast.walk(tree)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) and not types
         for inner in ast.walk(node)
     }
     found: set[str] = set()
@@ -72,6 +74,11 @@ def test_imports_point_down(path: Path) -> None:
             assert FLOOR[there[0]] < FLOOR[here[1]], f"{name} is on floor {FLOOR[there[0]]}"
         elif package == "simulator" and here[1] == "tasks" and there[1] != here[2]:
             assert there[1] in TIED.get(here[2], ()), f"{name} is another task"
+
+
+def test_of_hydra_nothing_private_is_used_but_what_is_listed() -> None:
+    found = {name for path in MODULES for name in imports(path, types=True)}
+    assert {name for name in found if name.startswith("hydra._internal")} == PRIVATE
 
 
 def test_every_module_is_on_one_floor() -> None:

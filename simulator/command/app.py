@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from simulator.checks import InputError
 from simulator.command.flags import help_text, read_flags
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from simulator.command import compose
+    from simulator.command.loader import Loader
     from simulator.task import Outcome
 
 COLLECT = {"_target_": "simulator.Collect", "name": "collect"}  # what a sweep ends with
@@ -70,18 +71,17 @@ def _run(argv: list[str]) -> int:
         return 0
     _check_current_folder()
     _check_folders(flags.overrides, flags.multirun)
-    from hydra.types import RunMode
-
     from simulator.command import compose
 
-    hydra = compose.open_hydra(flags.config_dir)
+    loader = compose.open_loader(flags.config_dir)
     overrides = _in_its_own_folder(flags.overrides) if flags.multirun else flags.overrides
-    config = hydra.compose_config(compose.CONFIG, overrides, RunMode.MULTIRUN if flags.multirun else RunMode.RUN)
+    mode = compose.RunMode.MULTIRUN if flags.multirun else compose.RunMode.RUN
+    config = loader.load_configuration(compose.CONFIG, overrides, mode)
     if flags.cfg:
         print(compose.show(config, flags.cfg, flags.package, flags.resolve), end="")
         return 0
     if flags.multirun:
-        return _sweep(hydra, config)
+        return _sweep(loader, config)
     job = compose.current_job(compose.enter_run(config))
     outcome = _perform(job)
     from simulator.task import FOLDER
@@ -117,7 +117,7 @@ def _in_its_own_folder(overrides: list[str]) -> list[str]:
     return [*overrides, f"hydra.sweep.dir=multirun/{sweep_name(overrides)}"]
 
 
-def _sweep(hydra: Any, config: DictConfig) -> int:
+def _sweep(loader: Loader, config: DictConfig) -> int:
     """Run all points of a sweep that are not done yet, and collect them; returns the exit status."""
     from simulator.command import compose
     from simulator.command.build import build
@@ -128,7 +128,7 @@ def _sweep(hydra: Any, config: DictConfig) -> int:
         make_folder(folder)
         tidy(folder)
         try:
-            points = compose.sweep(hydra, config, _job)
+            points = compose.sweep(loader, config, _job)
         except BaseException as error:
             tidy(folder)  # of processes that the launcher started and ended
             if _interruption(error):

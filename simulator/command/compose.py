@@ -1,8 +1,4 @@
-"""Composing the configuration: from the command line's words to jobs, one or all points of a sweep.
-
-Hydra is pinned below 1.4, since some of what is used is
-not public.
-"""
+"""Composing the configuration: from the command line's words to jobs, one or all points of a sweep."""
 
 from __future__ import annotations
 
@@ -10,16 +6,15 @@ import copy
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra import version
-from hydra._internal.hydra import Hydra
-from hydra._internal.sources_registry import SourcesRegistry
-from hydra._internal.utils import create_config_search_path
-from hydra.core.config_search_path import SearchPathQuery
+from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
@@ -32,7 +27,7 @@ from simulator.command.yaml_files import USER, YamlSource, first_sentence
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-__all__ = ["CONFIG", "Job", "RunMode", "current_job", "enter_run", "open_hydra", "output_folder", "show", "sweep"]
+__all__ = ["CONFIG", "Job", "RunMode", "current_job", "enter_run", "open_loader", "output_folder", "show", "sweep"]
 
 
 @dataclass(frozen=True)
@@ -56,23 +51,28 @@ class Job:
     timeout: float | None
 
 
-def open_hydra(extra: str | None) -> Hydra:
-    """Hydra over our own configs and, before them, those in the folder ``extra``.
+def open_loader(extra: str | None) -> Loader:
+    """The loader of our own configs and, before them, those in the folder ``extra``.
 
     Raises:
         InputError: when ``extra`` is no folder.
     """
-    version.setbase("1.3")
-    SourcesRegistry.instance().register(YamlSource)
+    caller = GlobalHydra.instance().hydra  # where another program that uses Hydra calls us
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(config_dir()), job_name="simulator", version_base="1.3"):
+        path = GlobalHydra.instance().config_loader().get_search_path()
+    GlobalHydra.instance().hydra = caller
+    ours = next(element for element in path.get_path() if element.provider == "main")
+    ours.path = f"{YamlSource.scheme()}://{config_dir()}"
+    Plugins.instance().register(YamlSource)
     ConfigStore.instance().store(group="hydra", name="config", node=HYDRA, provider="hydra")
-    path = create_config_search_path(f"{YamlSource.scheme()}://{config_dir()}")
     if extra is not None:
         if not os.path.isdir(extra):
             raise InputError(f"--config-dir must be a folder; got {extra!r}")
         if not os.path.samefile(extra, config_dir()):
             folder = f"{YamlSource.scheme()}://{os.path.abspath(extra)}"
-            path.prepend(provider=USER, path=folder, anchor=SearchPathQuery(provider="main"))
-    return Hydra("simulator", Loader(path))
+            path.prepend(provider=USER, path=folder, anchor="main")
+    return Loader(path)
 
 
 def current_job(config: DictConfig) -> Job:
@@ -153,21 +153,18 @@ def _without_hydra(config: DictConfig) -> DictConfig:
     return job
 
 
-def sweep(hydra: Hydra, config: DictConfig, job: Callable[[DictConfig], str]) -> list[str]:
+def sweep(loader: Loader, config: DictConfig, job: Callable[[DictConfig], str]) -> list[str]:
     """Run ``job`` on every combination that the command line asks for; returns what each returned.
 
     Raises:
         InputError: when no combination has a config, or the launcher cannot work here.
     """
-    from hydra._internal.callbacks import Callbacks
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
-    from hydra.core.plugins import Plugins
+    from hydra.experimental.callback import Callback
     from hydra.types import HydraContext
 
-    context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks())
-    loader = hydra.config_loader
-    assert isinstance(loader, Loader)
-    (points,) = BasicSweeper.split_arguments(parse(overrides_of(config.hydra), loader), None)
+    nothing: Any = Callback()  # what is called before and after each job
+    context = HydraContext(config_loader=loader, callbacks=nothing)
+    points = [list(point) for point in product(*map(_choices, parse(overrides_of(config.hydra), loader)))]
     _check_points(loader, config, points)
     name = config.hydra.runtime.choices["hydra/launcher"]
     try:
@@ -178,6 +175,12 @@ def sweep(hydra: Hydra, config: DictConfig, job: Callable[[DictConfig], str]) ->
             raise
         raise InputError(f"hydra/launcher={name} cannot start: {first_sentence(str(error))}") from error
     return [point.return_value for point in done]
+
+
+def _choices(override: Override) -> list[str]:
+    """An override as it stands, or one for each value that it sweeps over."""
+    values = override.sweep_string_iterator() if override.is_sweep_override() else [override.get_value_element_as_str()]
+    return [f"{override.get_key_element()}={value}" for value in values]
 
 
 def _check_points(loader: Loader, config: DictConfig, points: Sequence[list[str]]) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+# Tried: a public ConfigLoader that checks what compute_defaults_list names; files are read twice, a command 20 % slower
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.conf import HydraConf, JobConf, RunDir, SweepDir
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -25,7 +26,7 @@ from simulator.command.build import keys, unknown_key
 from simulator.command.yaml_files import HYDRA_KEYS, about_hydra, first_sentence, leaves
 
 if TYPE_CHECKING:
-    from hydra._internal.config_repository import IConfigRepository
+    from hydra.core.config_loader import ConfigLoader
     from hydra.core.default_element import ResultDefault
     from hydra.core.override_parser.types import Override
     from hydra.plugins.config_source import ConfigResult
@@ -48,7 +49,7 @@ HYDRA = HydraConf(
 )
 
 
-def parse(overrides: Sequence[str], loader: ConfigLoaderImpl | None = None) -> list[Override]:
+def parse(overrides: Sequence[str], loader: ConfigLoader | None = None) -> list[Override]:
     """Parsed overrides; ``loader`` knows what a glob may match.
 
     Raises:
@@ -113,7 +114,7 @@ class Loader(ConfigLoaderImpl):
                 config.hydra[FAILED_TO_COMPOSE] = str(error)
             return config
 
-    def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: IConfigRepository) -> DictConfig:
+    def _compose_config_from_defaults_list(self, defaults: list[ResultDefault], repo: Any) -> DictConfig:
         """As Hydra does, but a ``???`` in a later file takes the value away that an earlier one gave."""
         if not any(str(default.config_path).startswith("task/") for default in defaults):
             known = ", ".join(self.get_group_options("task"))
@@ -124,7 +125,7 @@ class Loader(ConfigLoaderImpl):
             OmegaConf.update(config, key, "???")
         return config
 
-    def _load_single_config(self, default: ResultDefault, repo: IConfigRepository) -> ConfigResult:
+    def _load_single_config(self, default: ResultDefault, repo: Any) -> ConfigResult:
         path = str(default.config_path)
         result = super()._load_single_config(default, repo)
         if path.startswith("hydra/") and str(default.parent).startswith(("hydra/", "<root>")):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
+from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -23,7 +23,7 @@ USER = "command-line"  # who provides the folder that --config-dir names
 HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra/launcher", "hydra.launcher.KEY")  # what the command may set
 
 
-class YamlSource(FileConfigSource):
+class YamlSource(ConfigSource):
     """A folder of YAML files. Files with a byte-order mark load; every mistake is named with its file and line."""
 
     @staticmethod
@@ -44,6 +44,24 @@ class YamlSource(FileConfigSource):
         except ValueError as error:
             raise InputError(f"{_shown(path)}:1: {error}") from error
         return ConfigResult(self.provider, f"{self.scheme()}://{self.path}", config, header)
+
+    def available(self) -> bool:
+        return self.is_group("")
+
+    def is_group(self, config_path: str) -> bool:
+        return os.path.isdir(self._real(config_path))
+
+    def is_config(self, config_path: str) -> bool:
+        return os.path.isfile(self._real(self._normalize_file_name(config_path)))
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        found: list[str] = []
+        for name in os.listdir(self._real(config_path)):
+            self._list_add_result(found, os.path.join(config_path, name), name, results_filter)
+        return sorted(set(found))
+
+    def _real(self, config_path: str) -> str:
+        return os.path.realpath(os.path.join(self.path, config_path))
 
 
 def about_hydra(name: str) -> str:
