@@ -70,6 +70,8 @@ def cases() -> dict[str, list[str]]:
         "calibrate ring": ["+experiment=calibrate", f"{NCCL}/h100_x4_allgather_wh8_quiet.csv", "topology=ring"],
         "timeline": [*tiny, "timeline=true", "per_rank=true", "topology=torus3d"],
         "overlap": ["workload=tp_dp_overlap", "n=16", "iterations=5", "timeline=true", "per_rank=true"],
+        "traces of groups": ["workload=tp_dp_overlap", "n=16", "iterations=3", "traces=true", "plots=false"],
+        "traces of a torus": [*tiny, "topology=torus3d", "traces=true", "plots=false"],
         "ddp": ["workload=llama3_3b_ddp", "workload.buckets=7", "compute=lognormal", "n=6", "iterations=5"],
         "events": [*tiny, "engine=events", "compute=frechet", "topology=ring"],
         "dependent": [*tiny, "compute=dependent", "compute.memory=0.5", "compute.common=0.1"],

@@ -5,20 +5,20 @@ What reads real traces reads these: ``+experiment=trace_report``, Perfetto, Holi
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.arrays import Times
 from simulator.network.collectives import Kind
-from simulator.simulation.runner import Record, trace
 from simulator.tasks.simulate.task import Simulate
+from simulator.tasks.simulate.timeline import replay
+from simulator.traces import chrome_trace
+from simulator.traces.chrome_trace import grid, metadata, opened, span
 from simulator.workload.program import ALL, Collective, Operation
 
 FOLDER = "traces"
@@ -35,21 +35,6 @@ NAMES = {  # the kernel, and the collective as PyTorch names it
 }
 
 
-@dataclass(frozen=True)
-class _Simulated:
-    """What was simulated, in whole nanoseconds from the start of the first iteration.
-
-    Attributes:
-        origin: start of each iteration, and the end of the last; shape (iterations + 1,).
-        begin, end: of each kernel, shape (iterations, operations, n). A collective's begins when the rank is ready.
-    """
-
-    experiment: Simulate
-    origin: Times
-    begin: Times
-    end: Times
-
-
 def write(experiment: Simulate, folder: Path) -> None:
     """Write ``traces/rank-R.json`` into ``folder`` for every rank: the first ``traces_iterations`` iterations.
 
@@ -57,43 +42,31 @@ def write(experiment: Simulate, folder: Path) -> None:
     end. Streams are numbered from 7 in the order of the program. Iterations follow each other in time, each under a
     ``ProfilerStep``; at its start the host launches all its kernels, in no time, as the simulator has no host. Process
     group 0 is all ranks; then each line of ranks along an axis of the mesh has a number, and the axis as description.
-    Collectives among a single rank are left out. ``ts`` and ``dur`` are microseconds on a grid of nanoseconds, with
-    ``dur`` the difference of two of its points. Sizes are in elements of one byte. Memory grows with ranks x
+    Collectives among a single rank are left out. Sizes are in elements of one byte. Memory grows with ranks x
     iterations x operations, 16 bytes each.
     """
-    simulated = _simulate(experiment)
+    origins, begin, end = _simulate(experiment)
     (folder / FOLDER).mkdir()
     for rank in range(experiment.n):
-        with (folder / FOLDER / f"rank-{rank}.json").open("w", encoding="utf-8") as file:
-            # HolisticTraceAnalysis looks line by line for "rank": with a space after the colon.
-            file.write(f"{json.dumps(_head(experiment, rank))[:-1]},\n")
-            file.write('"traceEvents": [\n')
-            file.write(",\n".join(_events(simulated, rank)))
-            file.write("\n]}\n")
+        events = _events(experiment, rank, origins, begin[..., rank], end[..., rank])
+        chrome_trace.write(folder / FOLDER / f"rank-{rank}.json", _head(experiment, rank), events, kineto=True)
 
 
-def _simulate(experiment: Simulate) -> _Simulated:
+def _simulate(experiment: Simulate) -> tuple[Times, Times, Times]:
+    """What was simulated, in whole nanoseconds from the start of the first iteration.
+
+    Returns:
+        the start of each iteration, and the end of the last; begin and end of each kernel, shape (iterations,
+        operations, n). A collective's begins when the rank is ready.
+    """
     iterations = min(experiment.traces_iterations, experiment.iterations)
-    shape = (iterations, len(experiment.program.operations), experiment.n)
-    begin, end = np.empty(shape, np.int64), np.empty(shape, np.int64)
-    origins = [0.0]
-    for i in range(iterations):
-        length = 0.0
-        for record in trace(experiment, range(i, i + 1)):
-            begin[i, record.operation] = _grid(_begin(experiment, record)[0], origins[-1])
-            end[i, record.operation] = _grid(record.end[0], origins[-1])
-            length = max(length, float(record.end.max()))
-        origins.append(origins[-1] + length)
-    return _Simulated(experiment, _grid(np.array(origins), 0.0), begin, end)
-
-
-def _begin(experiment: Simulate, record: Record) -> NDArray[np.float64]:
-    operation = experiment.program.operations[record.operation]
-    return record.ready if isinstance(operation, Collective) else record.start
-
-
-def _grid(seconds: NDArray[np.float64], origin: float) -> Times:
-    return np.rint((seconds + origin) * 1e9).astype(np.int64)
+    begin, end = np.empty((2, iterations, len(experiment.program.operations), experiment.n), np.int64)
+    origins = np.zeros(iterations + 1)
+    for i, origin, record in replay(experiment, iterations):
+        begin[i, record.operation] = grid(record.ready[0] + origin)
+        end[i, record.operation] = grid(record.end[0] + origin)
+        origins[i + 1] = max(origins[i + 1], origin + float(record.end.max()))
+    return grid(origins), begin, end
 
 
 def _head(experiment: Simulate, rank: int) -> dict[str, Any]:
@@ -127,45 +100,38 @@ def _process_group(experiment: Simulate, axis: str, rank: int) -> tuple[int, lis
     return number + block * step + place, list(range(first, first + size * step, step))
 
 
-def _events(simulated: _Simulated, rank: int) -> Iterator[str]:
+def _events(experiment: Simulate, rank: int, origins: Times, begin: Times, end: Times) -> Iterator[str]:
     """The events of one rank as JSON texts."""
-    experiment = simulated.experiment
     program = experiment.program
     host = experiment.n + rank  # a process number that is no device's
     yield from _metadata(experiment, rank, host)
-    step = _text({"ph": "X", "cat": "user_annotation", "pid": host, "tid": host})[:-1]
-    launch = _text({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": host, "tid": host})[:-1]
+    step = opened(cat="user_annotation", pid=host, tid=host)
+    launch = opened(cat="cuda_runtime", name="cudaLaunchKernel", pid=host, tid=host)
     kernels = [_kernel(experiment, operation, rank) for operation in program.operations]
     sequence: Counter[str] = Counter()
-    for i, origin in enumerate(simulated.origin[:-1].tolist()):
-        yield f'{step},"name":"ProfilerStep#{i}",{_span(origin, int(simulated.origin[i + 1]))}}}'
-        begins, ends = simulated.begin[i, :, rank].tolist(), simulated.end[i, :, rank].tolist()
+    for i, (origin, following) in enumerate(pairwise(origins.tolist())):
+        yield f'{step},"name":"ProfilerStep#{i}",{span(origin, following, kineto=True)}}}'
+        begins, ends = begin[i].tolist(), end[i].tolist()
         for k, operation in enumerate(program.operations):
             if not kernels[k]:
                 continue
             number = f'"correlation":{i * len(kernels) + k + 1}'
-            yield f'{launch},{_span(origin, origin)},"args":{{{number}}}}}'
+            yield f'{launch},{span(origin, origin, kineto=True)},"args":{{{number}}}}}'
             if isinstance(operation, Collective):
                 number += f',"Seq":{sequence[operation.group]}'
                 sequence[operation.group] += 1
-            yield f"{kernels[k]},{number}}},{_span(begins[k], ends[k])}}}"
+            yield f"{kernels[k]},{number}}},{span(begins[k], ends[k], kineto=True)}}}"
 
 
 def _metadata(experiment: Simulate, rank: int, host: int) -> Iterator[str]:
     """Names of processes (a device's number is its process number) and threads."""
-    label = f"rank {rank} of {experiment.n}"
-    names = {rank: (f"GPU {rank}", label), host: (f"host of GPU {rank}", label)}
-    for pid, (name, what) in names.items():
-        for kind, args in (
-            ("process_name", {"name": name}), ("process_labels", {"labels": what}),
-            ("process_sort_index", {"sort_index": 2 * rank + (pid == rank)}),
-        ):  # fmt: skip
-            yield _text({"ph": "M", "name": kind, "pid": pid, "tid": 0, "ts": 0, "args": args})
-    for place, stream in enumerate(experiment.program.streams):
-        number = FIRST_STREAM + place
-        named = {"name": f"stream {number} {stream}"}
-        yield _text({"ph": "M", "name": "thread_name", "pid": rank, "tid": number, "ts": 0, "args": named})
-    yield _text({"ph": "M", "name": "thread_name", "pid": host, "tid": host, "ts": 0, "args": {"name": "launches"}})
+    for pid, name in ((rank, f"GPU {rank}"), (host, f"host of GPU {rank}")):
+        yield metadata("process_name", pid, 0, 0, name=name)
+        yield metadata("process_labels", pid, 0, 0, labels=f"rank {rank} of {experiment.n}")
+        yield metadata("process_sort_index", pid, 0, 0, sort_index=2 * rank + (pid == rank))
+    for number, stream in enumerate(experiment.program.streams, start=FIRST_STREAM):
+        yield metadata("thread_name", rank, number, 0, name=f"stream {number} {stream}")
+    yield metadata("thread_name", host, host, 0, name="launches")
 
 
 def _kernel(experiment: Simulate, operation: Operation, rank: int) -> str:
@@ -186,7 +152,7 @@ def _kernel(experiment: Simulate, operation: Operation, rank: int) -> str:
             "Group size": len(ranks), "Process Group Name": str(number),
             "Process Group Description": operation.group, "Process Group Ranks": _listed(ranks),
         }  # fmt: skip
-    return _text({"ph": "X", "cat": "kernel", "name": name, "pid": rank, "tid": stream, "args": args})[:-2]
+    return opened(cat="kernel", name=name, pid=rank, tid=stream, args=args)
 
 
 def _listed(ranks: list[int]) -> str:
@@ -198,13 +164,3 @@ def _listed(ranks: list[int]) -> str:
     if len(ranks) <= MOST_LISTED:
         return str(ranks)
     return f"[{', '.join(map(str, ranks[: MOST_LISTED - 1]))}, ..., {ranks[-1]}]"
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _span(begin: int, end: int) -> str:
-    """From nanoseconds to the format's microseconds, digit by digit."""
-    length = end - begin
-    return f'"ts":{begin // 1000}.{begin % 1000:03d},"dur":{length // 1000}.{length % 1000:03d}'

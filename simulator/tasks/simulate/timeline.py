@@ -6,15 +6,18 @@ they hold the times that the tables were reduced from, and memory does not grow 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from simulator.arrays import Array
+from simulator.simulation.experiment import Experiment
 from simulator.simulation.runner import Record, trace
+from simulator.traces import chrome_trace
+from simulator.traces.chrome_trace import grid, metadata, opened, span, text
 from simulator.workload.program import Collective
 
 if TYPE_CHECKING:
@@ -24,20 +27,25 @@ if TYPE_CHECKING:
 
 
 def write(experiment: Simulate, folder: Path) -> None:
-    """Write ``timeline.json`` into ``folder``: the first iterations of the first ranks, in Chrome-trace format.
+    """Write ``timeline.json`` into ``folder``: the first iterations of the first ranks, as a Chrome trace.
 
     A process is a rank and a thread a stream, both counted from 1, since viewers give 0 a meaning of its own.
-    Iterations follow each other in time. As in a profiler trace, a
-    collective is one kernel from the rank's arrival to the end; nested in it are its wait and its transfer. ``ts``
-    and ``dur`` are microseconds on a grid of nanoseconds, the resolution of the viewers, with ``dur`` the difference
-    of two points of the grid: slices that touch or nest do so exactly. ``wait_us`` is the wait unrounded.
+    Iterations follow each other in time. As in a profiler trace, a collective is one kernel from the rank's arrival to
+    the end; nested in it are its wait and its transfer. ``wait_us`` is the wait unrounded.
     """
-    with (folder / "timeline.json").open("w", encoding="utf-8") as file:
-        file.write('{"displayTimeUnit":"ms","traceEvents":[\n')
-        file.write(",\n".join(map(_json, _metadata(experiment))))
-        for events in _events(experiment):
-            file.write("".join(f",\n{event}" for event in events))
-        file.write("\n]}\n")
+    events = chain(_metadata(experiment), _slices(experiment))
+    chrome_trace.write(folder / "timeline.json", {"displayTimeUnit": "ms"}, events)
+
+
+def replay(experiment: Experiment, iterations: int) -> Iterator[tuple[int, float, Record]]:
+    """The first iterations one after another: each operation with its iteration and when (s) that starts."""
+    origin = 0.0
+    for iteration in range(iterations):
+        length = 0.0
+        for record in trace(experiment, range(iteration, iteration + 1)):
+            length = max(length, float(record.end.max()))
+            yield iteration, origin, record
+        origin += length
 
 
 def per_rank(experiment: Simulate, folder: Path) -> None:
@@ -55,110 +63,58 @@ def per_rank(experiment: Simulate, folder: Path) -> None:
             writer.write_table(_rank_rows(experiment, iteration, schema))
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
-
-
-def _metadata(experiment: Simulate) -> list[dict[str, Any]]:
-    """Names of processes and threads, and how much of the run is included."""
-    ranks, iterations = _included(experiment)
-    labels = f"ranks 0 to {ranks - 1} of {experiment.n}, iterations 0 to {iterations - 1} of {experiment.iterations}"
-    included = {
-        "labels": labels, "ranks": ranks, "of_ranks": experiment.n,
-        "iterations": iterations, "of_iterations": experiment.iterations,
-    }  # fmt: skip
-    events: list[dict[str, Any]] = [{"ph": "M", "name": "process_labels", "pid": 1, "args": included}]
-    for rank in range(ranks):
-        events.append({"ph": "M", "name": "process_name", "pid": rank + 1, "args": {"name": f"rank {rank}"}})
-        events.append({"ph": "M", "name": "process_sort_index", "pid": rank + 1, "args": {"sort_index": rank}})
-        events += [
-            {"ph": "M", "name": "thread_name", "pid": rank + 1, "tid": thread + 1, "args": {"name": stream}}
-            for thread, stream in enumerate(experiment.program.streams)
-        ]
-    return events
-
-
 def _included(experiment: Simulate) -> tuple[int, int]:
     """How many ranks and iterations the timeline shows."""
     return min(experiment.timeline_ranks, experiment.n), min(experiment.timeline_iterations, experiment.iterations)
 
 
-def _events(experiment: Simulate) -> Iterator[list[str]]:
-    """The slices of each operation, as JSON texts."""
+def _metadata(experiment: Simulate) -> Iterator[str]:
+    """Names of processes and threads, and how much of the run is included."""
     ranks, iterations = _included(experiment)
-    origin = 0.0
-    for iteration in range(iterations):
-        length = 0.0
-        for record in trace(experiment, range(iteration, iteration + 1)):
-            length = max(length, float(record.end.max()))
-            if isinstance(experiment.program.operations[record.operation], Collective):
-                yield _collective_slices(experiment, record, iteration, origin, ranks)
-            else:
-                yield _compute_slices(experiment, record, iteration, origin, ranks)
-        origin += length
+    labels = f"ranks 0 to {ranks - 1} of {experiment.n}, iterations 0 to {iterations - 1} of {experiment.iterations}"
+    yield metadata(
+        "process_labels", 1, labels=labels, ranks=ranks, of_ranks=experiment.n, iterations=iterations,
+        of_iterations=experiment.iterations,
+    )  # fmt: skip
+    for rank in range(ranks):
+        yield metadata("process_name", rank + 1, name=f"rank {rank}")
+        yield metadata("process_sort_index", rank + 1, sort_index=rank)
+        for thread, stream in enumerate(experiment.program.streams, start=1):
+            yield metadata("thread_name", rank + 1, thread, name=stream)
 
 
-def _compute_slices(experiment: Simulate, record: Record, iteration: int, origin: float, ranks: int) -> list[str]:
-    operation = experiment.program.operations[record.operation]
-    head = _head(operation.name, "kernel", _thread(experiment, record))
-    args = _json({"operation": operation.name, "iteration": iteration})
-    starts, ends = _grid(record.start, origin, ranks), _grid(record.end, origin, ranks)
-    return [
-        f'{head},"pid":{rank + 1},{_span(start, end)},"args":{args}}}'
-        for rank, (start, end) in enumerate(zip(starts, ends, strict=True))
-    ]
-
-
-def _collective_slices(experiment: Simulate, record: Record, iteration: int, origin: float, ranks: int) -> list[str]:
-    operation, cost = experiment.program.operations[record.operation], experiment.costs[record.operation]
-    assert isinstance(operation, Collective)
-    assert cost is not None
-    kind = "".join(word.capitalize() for word in operation.kind.value.split("_"))
-    thread = _thread(experiment, record)
-    kernel, wait, transfer = (
-        _head(name, category, thread)
-        for name, category in ((f"ncclDevKernel_{kind}", "kernel"), ("wait", "phase"), ("transfer", "phase"))
-    )
-    about = {
-        "operation": operation.name, "kind": operation.kind.value, "bytes": operation.nbytes,
-        "group": operation.group, "algorithm": cost.algorithm.name, "iteration": iteration,
-    }  # fmt: skip
-    args = _json(about)[:-1]
-    waits = (_first(record.start, ranks) - _first(record.ready, ranks)) * 1e6
-    points = [_grid(times, origin, ranks) for times in (record.ready, record.start, record.end)]
-    slices = []
-    for rank, (ready, start, end, waited) in enumerate(zip(*points, waits.tolist(), strict=True)):
-        slices.append(f'{kernel},"pid":{rank + 1},{_span(ready, end)},"args":{args},"wait_us":{waited!r}}}}}')
-        if start > ready:
-            slices.append(f'{wait},"pid":{rank + 1},{_span(ready, start)}}}')
-        if end > start:
-            slices.append(f'{transfer},"pid":{rank + 1},{_span(start, end)}}}')
-    return slices
-
-
-def _head(name: str, category: str, thread: int) -> str:
-    """The beginning of a slice's JSON, without its closing brace."""
-    return _json({"ph": "X", "name": name, "cat": category, "tid": thread + 1})[:-1]
-
-
-def _thread(experiment: Simulate, record: Record) -> int:
-    program = experiment.program
-    return list(program.streams).index(program.operations[record.operation].stream)
-
-
-def _span(start: int, end: int) -> str:
-    """From nanoseconds to the format's microseconds; exact, since three decimals of a double read back as written."""
-    return f'"ts":{start / 1000},"dur":{(end - start) / 1000}'
+def _slices(experiment: Simulate) -> Iterator[str]:
+    """The slices of each operation, rank by rank."""
+    program, (ranks, iterations) = experiment.program, _included(experiment)
+    for iteration, origin, record in replay(experiment, iterations):
+        operation, cost = program.operations[record.operation], experiment.costs[record.operation]
+        name, about = operation.name, dict[str, Any](operation=operation.name)
+        if cost and isinstance(operation, Collective):
+            name = f"ncclDevKernel_{operation.kind.label}"
+            about |= {
+                "kind": operation.kind.value, "bytes": operation.nbytes, "group": operation.group,
+                "algorithm": cost.algorithm.name,
+            }  # fmt: skip
+        about["iteration"] = iteration
+        thread = list(program.streams).index(operation.stream) + 1
+        kernel = opened(name=name, cat="kernel", tid=thread)
+        wait, transfer = (opened(name=phase, cat="phase", tid=thread) for phase in ("wait", "transfer"))
+        args = text(about)[:-1]
+        times = [_first(moment, ranks) for moment in (record.ready, record.start, record.end)]
+        waits = (times[1] - times[0]) * 1e6
+        points = [grid(moment + origin).tolist() for moment in times]
+        for pid, (ready, start, end, waited) in enumerate(zip(*points, waits.tolist(), strict=True), start=1):
+            more = f',"wait_us":{waited!r}' if cost else ""
+            yield f'{kernel},"pid":{pid},{span(ready, end)},"args":{args}{more}}}}}'
+            if cost and start > ready:
+                yield f'{wait},"pid":{pid},{span(ready, start)}}}'
+            if cost and end > start:
+                yield f'{transfer},"pid":{pid},{span(start, end)}}}'
 
 
 def _first(times: Array, ranks: int) -> Array:
     """The first ``ranks`` of one iteration's times, shape (ranks,)."""
     return np.broadcast_to(times[0, :ranks], ranks)
-
-
-def _grid(times: Array, origin: float, ranks: int) -> list[int]:
-    """The first ranks' times (s from the start of the iteration) as whole nanoseconds of the timeline."""
-    return [int(x) for x in np.rint((_first(times, ranks) + origin) * 1e9).tolist()]
 
 
 def _rank_schema() -> pa.Schema:
