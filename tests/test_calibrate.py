@@ -177,6 +177,7 @@ def test_every_version_of_the_table_is_read(columns: list[str], tmp_path: Path) 
     [
         ("all_reduce_perf", "all_reduce"), ("all_gather_perf", "all_gather"), ("alltoall_perf", "all_to_all"),
         ("reduce_scatter_perf", "reduce_scatter"), ("broadcast_perf", "broadcast"), ("sendrecv_perf", "send"),
+        ("reduce_perf", "reduce"), ("gather_perf", "gather"), ("scatter_perf", "scatter"),
     ],
 )  # fmt: skip
 def test_every_collective_is_known(test: str, kind: str, tmp_path: Path) -> None:
@@ -294,7 +295,7 @@ BAD = {
     "one rank": (CSV.replace("4", "1") + "8,1\n", "ranks must be a whole number, at least 2; got 1"),
     "ranks in words": (CSV.replace("4", "four") + "8,1\n", "ranks must be a whole number, at least 2; t says 'four'"),
     "no collective": (CSV.replace("collective", "x") + "8,1\n", "collective must be given, one of all_reduce, all_g"),
-    "unknown collective": (printed(NEW, "gather_perf"), "collective must be one of all_reduce, all_gather"),
+    "unknown collective": (printed(NEW, "hypercube_perf"), "collective must be one of all_reduce, all_gather"),
     "processes apart": (re.sub(r"Rank  \d", "Rank  0", printed(NEW)), "ranks must be given: t does not say"),
     "two types": (printed(NEW) + "  1024 512 half sum -1 9 1 1 0 9 1 1 0\n", "select must choose one type of t"),
 }  # fmt: skip
@@ -321,7 +322,7 @@ def test_a_bad_file_is_one_sentence(
         ("ranks=8", "ranks must be the 4 that h100_x4_allreduce_wh8_quiet.csv was measured over; got 8"),
         ("ranks=1", "ranks must be a whole number, at least 2; got 1"),
         ("collective=all_gather", "collective must be that of h100_x4_allreduce_wh8_quiet.csv, all_reduce; got"),
-        ("collective=gather", "collective must be one of all_reduce, all_gather"),
+        ("collective=hypercube", "collective must be one of all_reduce, all_gather"),
         ("segments=0", "segments must be a whole number, at least 1; got 0"),
         ("segments=4", "segments must be a whole number, at least 1 and at most 3; got 4"),
         ("smallest=4294967296", "must have at least 3 different sizes to fit; got 2 (4294967296, 8589934592 bytes)"),

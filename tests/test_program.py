@@ -175,7 +175,7 @@ def test_bad_experiments(changes: dict[str, Any], words: str):
             "operations must be at most",
         ),
         (lambda: Compute(name="a", law="gumbel"), "law of 'a' must be a compute-time law"),
-        (lambda: Collective(name="a", kind="gather", nbytes=1), "kind of 'a' must be one of"),
+        (lambda: Collective(name="a", kind="gatherv", nbytes=1), "kind of 'a' must be one of"),
     ],
 )
 def test_bad_workloads(build, words):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from pathlib import Path
 from time import perf_counter
@@ -13,9 +14,9 @@ import numpy as np
 import pytest
 
 from simulator.checks import InputError
-from simulator.network.collectives import Algorithm, Kind, bucket, ring
+from simulator.network.collectives import Algorithm, Kind, all_pairs, bucket, ring
 from simulator.network.topology import Machine, Topology
-from topologies import NVSwitch, Ring, Torus3D
+from topologies import FractionalTorus3D, NVSwitch, Ring, Torus3D
 from topologies.torus import most_cubic
 
 DATA = Path(__file__).parent / "data"
@@ -23,8 +24,9 @@ TOPOLOGIES = {"ring": Ring, "torus3d": Torus3D, "nvswitch": NVSwitch, "nvswitch-
 BOUND = {
     Kind.ALL_REDUCE: lambda n: 2 * (n - 1) / n, Kind.REDUCE_SCATTER: lambda n: (n - 1) / n,
     Kind.ALL_GATHER: lambda n: (n - 1) / n, Kind.ALL_TO_ALL: lambda n: (n - 1) / n,
-    Kind.BROADCAST: lambda n: 1.0, Kind.SEND: lambda n: 1.0,
-}  # fmt: skip
+    Kind.BROADCAST: lambda n: 1.0, Kind.REDUCE: lambda n: 1.0, Kind.GATHER: lambda n: (n - 1) / n,
+    Kind.SCATTER: lambda n: (n - 1) / n, Kind.SEND: lambda n: 1.0,
+}  # fmt: skip  # nccl-tests' factors of the bus bandwidth: GetBw in src/*.cu
 
 every_topology = pytest.mark.parametrize("name", TOPOLOGIES)
 every_kind = pytest.mark.parametrize("kind", list(Kind))
@@ -59,6 +61,16 @@ def test_never_below_the_bandwidth_bound(name, kind, n):
     cost = build(name, alpha=0.0).cost(kind, 2**28, n)
     assert cost.time >= BOUND[kind](n) * 2**28 / 450e9 * (1 - 1e-15)
     assert cost.latency == 0.0
+
+
+@every_kind
+@pytest.mark.parametrize("topology", [Ring, Torus3D, FractionalTorus3D, NVSwitch])
+@pytest.mark.parametrize("n", [2, 3, 8, 72, 4096])
+def test_volume_is_the_factor_of_the_bus_bandwidth(kind, topology, n):
+    """None moves more than it must, but for an AllToAll whose blocks pass through other ranks."""
+    volume = topology(alpha=0.0, bandwidth=1.0).cost(kind, 1.0, n).volume
+    if kind is not Kind.ALL_TO_ALL or topology is NVSwitch:
+        assert volume == pytest.approx(BOUND[kind](n), rel=1e-15)
 
 
 @every_topology
@@ -110,6 +122,116 @@ def test_a_flat_torus_is_a_ring(kind):
         alpha=5e-6, bandwidth=450e9
     ).cost(kind, 2**28, 12).time  # fmt: skip
     assert bucket(kind, (12, 1, 1)).rounds == ring(kind, 12).rounds
+
+
+# Who sends what to whom, round by round. Ranks are their coordinates, the root is the origin.
+
+every_shape = pytest.mark.parametrize("dims", [(2,), (5,), (8,), (4, 3), (3, 2, 2), (4, 3, 2), (3, 3, 3), (7, 1, 1)])
+
+
+def towards_the_root(rank: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return (*rank[:axis], rank[axis] - 1, *rank[axis + 1 :])
+
+
+def gather_rounds(dims):
+    """Messages (sender, receiver, blocks) of each round, each to a neighbour; and who has which blocks at last."""
+    holds = {rank: frozenset([rank]) for rank in product(*map(range, dims))}
+    rounds = []
+    for axis, side in enumerate(dims):
+        passing = {rank: blocks for rank, blocks in holds.items() if blocks}
+        for _ in range(side - 1):
+            sent = [(rank, towards_the_root(rank, axis), blocks) for rank, blocks in passing.items() if rank[axis]]
+            holds = deliver(sent, holds)
+            passing = {receiver: blocks for _, receiver, blocks in sent}  # the next round passes on what came in
+            rounds.append(sent)
+    return rounds, holds
+
+
+def deliver(sent, holds):
+    """Who has what after a round, in which a rank sends what it had before it, once."""
+    assert all(blocks <= holds[sender] for sender, _, blocks in sent)
+    assert len({sender for sender, *_ in sent}) == len(sent)
+    after = dict(holds)
+    for sender, receiver, blocks in sent:
+        after[sender] -= blocks
+        after[receiver] |= blocks
+    return after
+
+
+@every_shape
+def test_a_gather_takes_every_block_to_the_root(dims):
+    rounds, holds = gather_rounds(dims)
+    n, root = prod(dims), (0,) * len(dims)
+    assert {rank: len(blocks) for rank, blocks in holds.items() if blocks} == {root: n}
+    largest = sum(max(len(blocks) for *_, blocks in sent) for sent in rounds)
+    into_the_root = sum(len(blocks) for sent in rounds for _, receiver, blocks in sent if receiver == root)
+    for found in (bucket(Kind.GATHER, dims), *([ring(Kind.GATHER, n)] if len(dims) == 1 else [])):
+        assert found.rounds == len(rounds)
+        assert found.volume * n == pytest.approx(largest)
+        assert found.volume * n == pytest.approx(into_the_root)
+
+
+@every_shape
+def test_a_scatter_is_a_gather_in_reverse(dims):
+    rounds, holds = gather_rounds(dims)
+    for sent in reversed(rounds):
+        holds = deliver([(receiver, sender, blocks) for sender, receiver, blocks in sent], holds)
+    assert all(blocks == {rank} for rank, blocks in holds.items())
+    scatter, gather = bucket(Kind.SCATTER, dims), bucket(Kind.GATHER, dims)
+    assert (scatter.rounds, scatter.volume) == (gather.rounds, gather.volume)
+
+
+def reduce_in_chunks(dims, chunks: int) -> int:
+    """Rounds until the root has the sum of all ranks in every chunk, of which a link passes one per round."""
+    ranks = list(product(*map(range, dims)))
+    root, *others = ranks
+    parent = {r: towards_the_root(r, next(axis for axis, x in enumerate(r) if x)) for r in others}
+    children = {rank: [child for child in others if parent[child] == rank] for rank in ranks}
+    sent, summed = dict.fromkeys(others, 0), {(rank, chunk): {rank} for rank in ranks for chunk in range(chunks)}
+    rounds = 0
+    while min(sent.values()) < chunks:
+        complete = {rank: min([sent[child] for child in children[rank]], default=chunks) for rank in others}
+        for rank in [rank for rank in others if sent[rank] < complete[rank]]:
+            summed[parent[rank], sent[rank]] |= summed[rank, sent[rank]]
+            sent[rank] += 1
+        rounds += 1
+    assert all(summed[root, chunk] == set(ranks) for chunk in range(chunks))
+    return rounds
+
+
+@every_shape
+def test_a_reduce_is_pipelined_over_all_dimensions(dims):
+    """k chunks take p + k - 1 rounds of S/k: p rounds of latency, and a volume that tends to 1 as chunks get small."""
+    found = bucket(Kind.REDUCE, dims)
+    assert found.rounds == reduce_in_chunks(dims, 1)
+    for chunks in (2, 7, 40):
+        assert reduce_in_chunks(dims, chunks) == found.rounds + chunks - found.volume
+    broadcast = bucket(Kind.BROADCAST, dims)
+    assert (broadcast.rounds, broadcast.volume) == (found.rounds, found.volume)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_all_pairs_to_a_root_fill_the_root_s_link_and_no_other(n):
+    """Bytes into and out of each rank in units of S, rank 0 the root; a part of a Reduce is S/(n-1)."""
+    root, others = 0, range(1, n)
+    phases = {
+        Kind.GATHER: [[(rank, root, 1 / n) for rank in others]],
+        Kind.SCATTER: [[(root, rank, 1 / n) for rank in others]],
+        Kind.REDUCE: [
+            [(rank, summing, 1 / (n - 1)) for rank in others for summing in others if rank != summing],
+            [(rank, root, 1 / (n - 1)) for rank in others],
+        ],
+    }
+    for kind, sent in phases.items():
+        messages = [message for phase in sent for message in phase]
+        into, out = np.zeros(n), np.zeros(n)
+        for sender, receiver, volume in messages:
+            out[sender] += volume
+            into[receiver] += volume
+        found = all_pairs(kind, n)
+        assert found.rounds == sum(len(phase) > 0 for phase in sent)
+        assert max(into[root], out[root]) == pytest.approx(found.volume)
+        assert max(into.max(), out.max()) == pytest.approx(found.volume)
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,18 @@ def test_all_reduce_kernels_without_nccl_in_their_name_are_found() -> None:
     assert streams == {"stream 7": 73, "3": 1}
 
 
+@pytest.mark.parametrize("operation", ["gather", "scatter"])
+@pytest.mark.parametrize("sizes", [(1000, 4000), (4000, 1000)])
+def test_gather_and_scatter_have_their_whole_size_in_either_order(
+    operation: str, sizes: tuple[int, int], tmp_path: Path
+) -> None:
+    """ProcessGroupNCCL::scatter has recorded the part as what goes in, ProcessGroupXCCL::scatter the whole."""
+    about = {"Collective name": operation, "In msg nelems": sizes[0], "Out msg nelems": sizes[1], "dtype": "Float"}
+    events = [kernel("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", 100, 50, **about)]
+    found = parsed(write(tmp_path, json.dumps({"traceEvents": events}).encode())).collectives
+    assert (found["operation"][0], found["bytes"][0]) == (operation, 16_000)
+
+
 def test_a_users_own_collective_kernel_is_found_by_a_part_of_its_name(tmp_path: Path) -> None:
     events = [kernel("my_exchange<float>", 100, 50)]
     path = write(tmp_path, json.dumps({"traceEvents": events}).encode())

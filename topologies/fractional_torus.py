@@ -12,7 +12,8 @@ from simulator import Algorithm, Kind, Topology, bucket
 class FractionalTorus3D(Topology):
     """A torus of cbrt(n) ranks a side (seed paper, section 6); a machine of that size exists only where n is a cube.
 
-    Meant for AllReduce, ReduceScatter and AllGather; ``Torus3D`` is the torus that can be built.
+    Meant for the collectives whose volume does not depend on the sides, all but AllToAll; ``Torus3D`` is the torus that
+    can be built.
 
     >>> torus = FractionalTorus3D(alpha=5e-6, bandwidth=450e9)
     >>> round(torus.cost(Kind.ALL_REDUCE, 2**28, 128).latency / 5e-6, 1), torus.shape(512)

@@ -13,13 +13,14 @@ COLLECTIVES = (
     "cross_device_reduce", "allreduce_fusion", "trtllm_allreduce",
 )  # fmt: skip
 GEMM = re.compile("gemm|cutlass|cublas|cijk|xmma|nvjet", re.IGNORECASE)
-SYMMETRIC = {"all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"}  # every rank has the same size
-LOOSE = {"broadcast", "reduce", "send_recv"}  # ranks need not end together
+ROOTED = {"broadcast", "reduce", "gather", "scatter"}
+SYMMETRIC = {"all_reduce", "reduce_scatter", "all_gather", *ROOTED}  # every rank has the same size
+LOOSE = {*ROOTED, "send_recv"}  # ranks need not end together
 
 _OPERATIONS = {  # in this order: an AllReduce is a Reduce too
     "reducescatter": "reduce_scatter", "allgather": "all_gather", "allreduce": "all_reduce",
     "crossdevicereduce": "all_reduce", "alltoall": "all_to_all", "broadcast": "broadcast", "sendrecv": "send_recv",
-    "send": "send_recv", "recv": "send_recv", "reduce": "reduce",
+    "send": "send_recv", "recv": "send_recv", "reduce": "reduce", "gather": "gather", "scatter": "scatter",
 }  # fmt: skip
 
 
@@ -41,6 +42,8 @@ def operation(name: str) -> str:
 
     >>> operation("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)"), operation("_allgather_base")
     ('send_recv', 'all_gather')
+    >>> operation("ncclDevKernel_Reduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"), operation("gather")
+    ('reduce', 'gather')
     >>> operation("void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(unsigned long)")
     'all_reduce'
     >>> operation("ncclDevKernel_Generic_4(ncclDevKernelArgsStorage<4096ul>)")

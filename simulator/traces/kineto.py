@@ -350,7 +350,14 @@ def _strided(first: Word, stride: Word, size: int | None) -> tuple[int, ...] | N
 
 
 def _size(what: str, args: _Args) -> int:
-    """Bytes of a collective, nccl-tests convention: the gathered size of an AllGather, else what a rank puts in."""
-    elements = _whole(args.elements_out if what == "all_gather" else args.elements_in)
+    """Bytes of a collective, nccl-tests convention: the gathered size of an AllGather, else what a rank puts in.
+
+    Of a Gather and a Scatter it is the larger of in and out: PyTorch has written those of a Scatter in either order
+    (ProcessGroupNCCL::scatter, ProcessGroupXCCL::scatter).
+    """
+    into, out = _whole(args.elements_in), _whole(args.elements_out)
+    elements = out if what == "all_gather" else into
+    if what in ("gather", "scatter") and into is not None and out is not None:
+        elements = max(into, out)
     width = DTYPE_BYTES.get(args.dtype.lower()) if isinstance(args.dtype, str) else None
     return elements * width if elements is not None and width and elements < 2**50 else -1

@@ -2,8 +2,8 @@
 
 The text is described in nccl-tests, src/common.cu and src/util.cu (``writeResultHeader``), and doc/PERFORMANCE.md. Its
 versions differ in their columns (with and without ``redop`` and ``root``; ``error``, ``res`` or ``#wrong``), so columns
-are found by the table's own header. Sizes are those it prints: the per-rank buffer for AllReduce, AllToAll, Broadcast
-and SendRecv, the full size for AllGather and ReduceScatter.
+are found by the table's own header. Sizes are those it prints: the per-rank buffer for AllReduce, AllToAll, Broadcast,
+Reduce and SendRecv, the full size for AllGather, ReduceScatter, Gather and Scatter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from simulator.network.collectives import Kind
 
 TESTS = {
     "allreduce": Kind.ALL_REDUCE, "allgather": Kind.ALL_GATHER, "reducescatter": Kind.REDUCE_SCATTER,
-    "alltoall": Kind.ALL_TO_ALL, "broadcast": Kind.BROADCAST, "sendrecv": Kind.SEND, "send": Kind.SEND,
+    "alltoall": Kind.ALL_TO_ALL, "broadcast": Kind.BROADCAST, "reduce": Kind.REDUCE,
+    "gather": Kind.GATHER, "scatter": Kind.SCATTER, "sendrecv": Kind.SEND, "send": Kind.SEND,
 }  # fmt: skip
 NAMES = {"size": "size_bytes", "bytes": "size_bytes", "time": "time_us", "cputime": "time_us"}
 COUNTS = {"ranks", "nranks", "n", "gpus", "ngpus", "nodes"}  # columns that tell measurements apart, though numbers

@@ -31,8 +31,13 @@ NAMES = {  # the kernel, and the collective as PyTorch names it
     Kind.ALL_GATHER: ("ncclDevKernel_AllGather", "_allgather_base"),
     Kind.ALL_TO_ALL: ("ncclDevKernel_SendRecv", "all_to_all"),
     Kind.BROADCAST: ("ncclDevKernel_Broadcast", "broadcast"),
+    Kind.REDUCE: ("ncclDevKernel_Reduce", "reduce"),
+    Kind.GATHER: ("ncclDevKernel_SendRecv", "gather"),  # grouped sends and receives
+    Kind.SCATTER: ("ncclDevKernel_SendRecv", "scatter"),
     Kind.SEND: ("ncclDevKernel_SendRecv", "send"),
 }
+PART_IN = {Kind.ALL_GATHER, Kind.GATHER}  # a rank puts in a part; PyTorch records the sizes of the root on every rank
+PART_OUT = {Kind.REDUCE_SCATTER, Kind.SCATTER}  # a rank gets out a part
 
 
 def write(experiment: Simulate, folder: Path) -> None:
@@ -147,8 +152,8 @@ def _kernel(experiment: Simulate, operation: Operation, rank: int) -> str:
         whole, part = round(operation.nbytes), round(operation.nbytes / len(ranks))
         args |= {
             "Collective name": collective, "dtype": "Byte",
-            "In msg nelems": part if operation.kind is Kind.ALL_GATHER else whole,
-            "Out msg nelems": part if operation.kind is Kind.REDUCE_SCATTER else whole,
+            "In msg nelems": part if operation.kind in PART_IN else whole,
+            "Out msg nelems": part if operation.kind in PART_OUT else whole,
             "Group size": len(ranks), "Process Group Name": str(number),
             "Process Group Description": operation.group, "Process Group Ranks": _listed(ranks),
         }  # fmt: skip
