@@ -1,4 +1,4 @@
-"""The public names of the package and where they live, and modules of version 0.1 that are elsewhere now."""
+"""The public names of the package and where they live; modules and keys of version 0.1 that have another name now."""
 
 from __future__ import annotations
 
@@ -45,6 +45,9 @@ HOMES = {
     "workload.training": ["DataParallel", "Operations", "TensorParallel", "Workload"],
 }  # fmt: skip
 HOME = {name: module for module, names in HOMES.items() for name in names}
+
+# key of version 0.1 -> key
+RENAMED = {"traces": "export_traces"}
 
 # old module -> new one; modules below it went along
 MOVED = {

@@ -133,6 +133,8 @@ BAD = [
     ("hydra.run.dir=null", "hydra.run.dir", "not Optional"),
     ("hydra.run.dir=${foo}", "hydra.run.dir cannot be resolved: Interpolation key 'foo' not found"),
     (f"hydra.run.dir={'x' * 300}", "output folder", "cannot be written: File name too long"),
+    ("traces=true", "traces is export_traces since version 0.2: write export_traces=..."),
+    ("+traces=true", "traces is export_traces since version 0.2: write export_traces=..."),
     ("-m|n=8,16|hydra.run.dir=x", "hydra.run.dir must be left out with -m: hydra.sweep.dir=FOLDER names the folder"),
     ("hydra.sweep.dir=x", "hydra.sweep.dir must go with -m"),
     ("hydra/launcher=basic", "hydra/launcher must go with -m"),

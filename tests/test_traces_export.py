@@ -264,29 +264,29 @@ def test_the_command_writes_traces_that_the_command_reads(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     few = ["workload.layers=2", "iterations=3", "plots=false"]
-    assert main(["+experiment=nvswitch_8", "traces=true", *few, "hydra.run.dir=out"]) == 0
+    assert main(["+experiment=nvswitch_8", "export_traces=true", *few, "hydra.run.dir=out"]) == 0
     assert main(["+experiment=trace_report", "traces=out/traces", "hydra.run.dir=report"]) == 0
     assert "traces of 8 of 8 ranks, 256 GPU kernels; 16 collectives measured" in capsys.readouterr().out
     waits = pd.read_parquet("out/collectives.parquet")["wait_fastest"][:16]
     np.testing.assert_allclose(pd.read_parquet("report/tax.parquet")["tax_fastest"], waits, atol=NANOSECONDS, rtol=0)
     assert main(["+experiment=nvswitch_8", "traces=out"]) == 1
-    assert capsys.readouterr().err == "error: traces must be true or false; got 'out'\n"
+    assert capsys.readouterr().err == "error: traces is export_traces since version 0.2: write export_traces=...\n"
 
 
 def test_a_run_that_fails_leaves_no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(export, "_metadata", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    assert main(["+experiment=nvswitch_8", "traces=true", "workload.layers=1", "hydra.run.dir=out"]) == 1
+    assert main(["+experiment=nvswitch_8", "export_traces=true", "workload.layers=1", "hydra.run.dir=out"]) == 1
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"traces": 1}, "traces must be true or false; got 1"),
+        ({"export_traces": 1}, "export_traces must be true or false; got 1"),
         ({"traces_iterations": 0}, "traces_iterations must be a whole number"),
-        ({"n": 2**17, "traces": True}, "traces must give at most 100000 files, one per rank; got 131072"),
-        ({"n": 4096, "traces": True, "traces_iterations": 4},
+        ({"n": 2**17, "export_traces": True}, "export_traces must give at most 100000 files, one per rank; got 131072"),
+        ({"n": 4096, "export_traces": True, "traces_iterations": 4},
          r"traces_iterations must give at most 10000000 kernels \(ranks x iterations x operations\); got 10485760"),
     ],
 )  # fmt: skip

@@ -17,7 +17,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 from simulator.checks import InputError, nearest
-from simulator.names import where
+from simulator.names import RENAMED, where
 
 if TYPE_CHECKING:
     from simulator.task import Task
@@ -232,6 +232,8 @@ def unknown_key(path: str, known: Sequence[str], owner: str = "") -> str:
     >>> unknown_key("compute.sigam", ["compute.mu", "compute.sigma"], "compute=gumbel")
     'compute.sigam is not a key of compute=gumbel; did you mean compute.sigma? Known keys: compute.mu, compute.sigma'
     """
+    if RENAMED.get(path) in known:
+        return f"{path} is {RENAMED[path]} since version 0.2: write {RENAMED[path]}=..."
     last = get_close_matches(path.rpartition(".")[2], [name.rpartition(".")[2] for name in known], n=1, cutoff=0.6)
     near = [name for name in known if name.rpartition(".")[2] in last]
     close = get_close_matches(path, near, n=1, cutoff=0)

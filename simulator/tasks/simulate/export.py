@@ -1,4 +1,4 @@
-"""``traces=true``: a simulated run as profiler traces, one file per rank, in the format of PyTorch's profiler (Kineto).
+"""``export_traces=true``: a simulated run as profiler traces (PyTorch's Kineto), one file per rank.
 
 What reads real traces reads these: ``+experiment=trace_report``, Perfetto, HolisticTraceAnalysis.
 """

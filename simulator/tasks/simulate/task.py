@@ -28,14 +28,14 @@ class Simulate(Experiment, Task):
     timeline_iterations: int = 2
     timeline_ranks: int = 64
     per_rank: bool = False
-    traces: bool = False
+    export_traces: bool = False
     traces_iterations: int = 2
     plots: bool = True
     steps: ClassVar[str] = "iterations"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for switch in ("timeline", "per_rank", "traces", "plots"):
+        for switch in ("timeline", "per_rank", "export_traces", "plots"):
             flag(switch, getattr(self, switch))
         for size in ("timeline_iterations", "timeline_ranks", "traces_iterations"):
             keep(self, **{size: count(size, getattr(self, size))})
@@ -49,13 +49,13 @@ class Simulate(Experiment, Task):
         operations, collectives = len(self.program.operations), len(self.program.collectives)
         rows = self.per_rank * self.n * collectives
         slices = self.timeline * min(self.timeline_ranks, self.n) * operations
-        kernels = self.traces * self.n * min(self.traces_iterations, self.iterations) * operations
+        kernels = self.export_traces * self.n * min(self.traces_iterations, self.iterations) * operations
         for key, found, most, what in (
             ("per_rank", rows, MAX_ROWS, "rows (collectives x ranks) of one iteration"),
             ("per_rank", rows * self.iterations, 50 * MAX_ROWS, "rows (iterations x collectives x ranks)"),
             ("timeline_ranks", slices * min(self.timeline_iterations, self.iterations), MAX_ROWS,
              "slices (ranks x iterations x operations)"),
-            ("traces", self.traces * self.n, MAX_FILES, "files, one per rank"),
+            ("export_traces", self.export_traces * self.n, MAX_FILES, "files, one per rank"),
             ("traces_iterations", kernels, MAX_KERNELS, "kernels (ranks x iterations x operations)"),
         ):  # fmt: skip
             if found > most:
@@ -79,7 +79,7 @@ class Simulate(Experiment, Task):
                 timeline.write(self, folder)
             if self.per_rank:
                 timeline.per_rank(self, folder)
-        if self.traces:
+        if self.export_traces:
             from simulator.tasks.simulate import export
 
             export.write(self, folder)
