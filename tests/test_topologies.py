@@ -54,7 +54,7 @@ def test_cost_grows_with_the_message_and_never_with_bandwidth(name, kind):
 @every_topology
 @every_kind
 def test_cost_grows_with_the_domain(name, kind):
-    """At every size on a ring and a switch, at every cube on the torus; else where tori of 2 and 3 dimensions are whole."""
+    """At every size on a ring and a switch, at every cube on the torus; else where tori of 2 or 3 sides are whole."""
     every = {
         "torus3d": [i**3 for i in range(1, 17)],
         **dict.fromkeys(("ring", "nvswitch", "nvswitch-ring"), range(1, 300)),
