@@ -16,44 +16,41 @@ if TYPE_CHECKING:
     from simulator.arrays import Array as Array
     from simulator.checks import InputError as InputError
     from simulator.files.tables import write_csv as write_csv
-    from simulator.laws import BlockMaxima as BlockMaxima
-    from simulator.laws import Dependence as Dependence
-    from simulator.laws import Dependent as Dependent
-    from simulator.laws import Deterministic as Deterministic
-    from simulator.laws import Empirical as Empirical
-    from simulator.laws import EmpiricalBlocks as EmpiricalBlocks
-    from simulator.laws import IndependentLaw as IndependentLaw
-    from simulator.laws import Law as Law
-    from simulator.laws import LogNormal as LogNormal
-    from simulator.laws import Normal as Normal
-    from simulator.laws import Root as Root
-    from simulator.laws import Spliced as Spliced
-    from simulator.laws import ZeroSum as ZeroSum
-    from simulator.laws import block_maxima as block_maxima
-    from simulator.laws import dependent as dependent
-    from simulator.laws import empirical as empirical
-    from simulator.network.collectives import Algorithm as Algorithm
-    from simulator.network.collectives import Kind as Kind
-    from simulator.network.collectives import all_pairs as all_pairs
-    from simulator.network.collectives import bucket as bucket
-    from simulator.network.collectives import ring as ring
-    from simulator.network.topology import Cost as Cost
-    from simulator.network.topology import Machine as Machine
-    from simulator.network.topology import Topology as Topology
+    from simulator.laws import (
+        BlockMaxima as BlockMaxima,
+        Dependence as Dependence,
+        Dependent as Dependent,
+        Deterministic as Deterministic,
+        Empirical as Empirical,
+        EmpiricalBlocks as EmpiricalBlocks,
+        IndependentLaw as IndependentLaw,
+        Law as Law,
+        LogNormal as LogNormal,
+        Normal as Normal,
+        Root as Root,
+        Spliced as Spliced,
+        ZeroSum as ZeroSum,
+        block_maxima as block_maxima,
+        dependent as dependent,
+        empirical as empirical,
+    )
+    from simulator.network.collectives import (
+        Algorithm as Algorithm,
+        Kind as Kind,
+        all_pairs as all_pairs,
+        bucket as bucket,
+        ring as ring,
+    )
+    from simulator.network.topology import Cost as Cost, Machine as Machine, Topology as Topology
     from simulator.pictures.draw import write_pictures as write_pictures
-    from simulator.pictures.panels import Panel as Panel
-    from simulator.pictures.panels import Picture as Picture
+    from simulator.pictures.panels import Panel as Panel, Picture as Picture
     from simulator.simulation.draws import Engine as Engine
     from simulator.simulation.events import Events as Events
     from simulator.simulation.experiment import Experiment as Experiment
-    from simulator.simulation.results import GLOSSARY as GLOSSARY
-    from simulator.simulation.results import Result as Result
-    from simulator.simulation.runner import run as run
-    from simulator.simulation.runner import trace as trace
+    from simulator.simulation.results import GLOSSARY as GLOSSARY, Result as Result
+    from simulator.simulation.runner import run as run, trace as trace
     from simulator.simulation.vector import Vector as Vector
-    from simulator.task import Outcome as Outcome
-    from simulator.task import Progress as Progress
-    from simulator.task import Task as Task
+    from simulator.task import Outcome as Outcome, Progress as Progress, Task as Task
     from simulator.tasks.calibrate.task import Calibrate as Calibrate
     from simulator.tasks.collect.task import Collect as Collect
     from simulator.tasks.fit.task import FitLaw as FitLaw
@@ -65,21 +62,20 @@ if TYPE_CHECKING:
     from simulator.tasks.studies.iteration_time import IterationTime as IterationTime
     from simulator.tasks.studies.optimal_bandwidth import OptimalBandwidth as OptimalBandwidth
     from simulator.tasks.studies.optimal_bandwidth_figure import OptimalBandwidthFigure as OptimalBandwidthFigure
-    from simulator.tasks.studies.plugin_bias import PluginBias as PluginBias
-    from simulator.tasks.studies.plugin_bias import ScipyLaw as ScipyLaw
+    from simulator.tasks.studies.plugin_bias import PluginBias as PluginBias, ScipyLaw as ScipyLaw
     from simulator.tasks.studies.reproduce import Reproduce as Reproduce
     from simulator.tasks.studies.sensitivity import Sensitivity as Sensitivity
     from simulator.tasks.studies.tax_against_size import TaxAgainstSize as TaxAgainstSize
     from simulator.tasks.trace_report.task import TraceReport as TraceReport
     from simulator.tasks.validate.task import Validate as Validate
     from simulator.traces.tables import Columns as Columns
-    from simulator.workload.program import Collective as Collective
-    from simulator.workload.program import Compute as Compute
-    from simulator.workload.program import Program as Program
-    from simulator.workload.training import DataParallel as DataParallel
-    from simulator.workload.training import Operations as Operations
-    from simulator.workload.training import TensorParallel as TensorParallel
-    from simulator.workload.training import Workload as Workload
+    from simulator.workload.program import Collective as Collective, Compute as Compute, Program as Program
+    from simulator.workload.training import (
+        DataParallel as DataParallel,
+        Operations as Operations,
+        TensorParallel as TensorParallel,
+        Workload as Workload,
+    )
 
 __all__ = sorted(HOME)
 

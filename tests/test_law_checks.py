@@ -9,8 +9,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from simulator.checks import InputError
 from simulator.laws import (

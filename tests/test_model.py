@@ -7,8 +7,7 @@ from math import inf
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from simulator.checks import InputError
 from simulator.laws import Deterministic
