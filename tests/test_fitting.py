@@ -107,7 +107,7 @@ def test_parameters_come_back_from_zero_sum_blocks(name: str) -> None:
 def test_parameters_come_back_from_exported_traces(tmp_path: Path) -> None:
     law = paper_law(parent="zero_sum")
     job = paper_job(compute=law, workload=TensorParallel(layers=50, bytes=2**28), iterations=2, seed=0)
-    export.write(replace(job, export_traces=True, traces_iterations=2), tmp_path)
+    export.write(job, tmp_path, 2)
     found = fitted(summarise(analyse(tmp_path / "traces")), split="consecutive", level=0.99, sizes=[512])
     assert len(found.z) == 2 * (2 * 50 * 4 - 1)
     rows = found.parameters.set_index(["family", "parameter"])

@@ -36,7 +36,7 @@ EXPERIMENTS = pytest.mark.parametrize("experiment", [BULK, OVERLAP, MESH], ids=[
 
 
 def events(experiment: Experiment, folder: Path) -> list[dict[str, Any]]:
-    timeline.write(experiment, folder)
+    timeline.write(experiment, folder, experiment.timeline_iterations, experiment.timeline_ranks)
     return json.loads((folder / "timeline.json").read_text(encoding="utf-8"))["traceEvents"]
 
 
@@ -220,7 +220,7 @@ def test_same_bytes_from_both_engines(tmp_path: Path, experiment: Experiment) ->
         folder = tmp_path / name
         folder.mkdir()
         timeline.per_rank(replace(experiment, engine=engine), folder)
-        timeline.write(replace(experiment, engine=engine), folder)
+        events(replace(experiment, engine=engine), folder)
         lines = (folder / "timeline.json").read_text(encoding="utf-8").replace("]}", "").split(",\n")
         found.append(((folder / "ranks.parquet").read_bytes(), sorted(line.strip() for line in lines)))
     assert found[0] == found[1]

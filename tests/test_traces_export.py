@@ -50,7 +50,7 @@ EVERY = pytest.mark.parametrize("job", JOBS.values(), ids=JOBS)
 
 
 def exported(job: Experiment, folder: Path) -> Path:
-    export.write(job, folder)
+    export.write(job, folder, job.traces_iterations)
     return folder / "traces"
 
 

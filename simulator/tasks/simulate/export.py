@@ -15,7 +15,7 @@ import numpy as np
 
 from simulator.arrays import Times
 from simulator.network.collectives import Kind
-from simulator.tasks.simulate.task import Simulate
+from simulator.simulation.experiment import Experiment
 from simulator.tasks.simulate.timeline import replay
 from simulator.traces import chrome_trace
 from simulator.traces.chrome_trace import grid, metadata, opened, span
@@ -40,8 +40,8 @@ PART_IN = {Kind.ALL_GATHER, Kind.GATHER}  # a rank puts in a part; PyTorch recor
 PART_OUT = {Kind.REDUCE_SCATTER, Kind.SCATTER}  # a rank gets out a part
 
 
-def write(experiment: Simulate, folder: Path) -> None:
-    """Write ``traces/rank-R.json`` into ``folder`` for every rank: the first ``traces_iterations`` iterations.
+def write(experiment: Experiment, folder: Path, iterations: int) -> None:
+    """Write ``traces/rank-R.json`` into ``folder`` for every rank: the first ``iterations``.
 
     A compute block is one matrix-multiplication kernel, a collective one NCCL kernel, from the rank's arrival to the
     end. Streams are numbered from 7 in the order of the program. Iterations follow each other in time, each under a
@@ -50,21 +50,20 @@ def write(experiment: Simulate, folder: Path) -> None:
     Collectives among a single rank are left out. Sizes are in elements of one byte. Memory grows with ranks x
     iterations x operations, 16 bytes each.
     """
-    origins, begin, end = _simulate(experiment)
+    origins, begin, end = _simulate(experiment, min(iterations, experiment.iterations))
     (folder / FOLDER).mkdir()
     for rank in range(experiment.n):
         events = _events(experiment, rank, origins, begin[..., rank], end[..., rank])
         chrome_trace.write(folder / FOLDER / f"rank-{rank}.json", _head(experiment, rank), events, kineto=True)
 
 
-def _simulate(experiment: Simulate) -> tuple[Times, Times, Times]:
+def _simulate(experiment: Experiment, iterations: int) -> tuple[Times, Times, Times]:
     """What was simulated, in whole nanoseconds from the start of the first iteration.
 
     Returns:
         the start of each iteration, and the end of the last; begin and end of each kernel, shape (iterations,
         operations, n). A collective's begins when the rank is ready.
     """
-    iterations = min(experiment.traces_iterations, experiment.iterations)
     begin, end = np.empty((2, iterations, len(experiment.program.operations), experiment.n), np.int64)
     origins = np.zeros(iterations + 1)
     for i, origin, record in replay(experiment, iterations):
@@ -74,7 +73,7 @@ def _simulate(experiment: Simulate) -> tuple[Times, Times, Times]:
     return grid(origins), begin, end
 
 
-def _head(experiment: Simulate, rank: int) -> dict[str, Any]:
+def _head(experiment: Experiment, rank: int) -> dict[str, Any]:
     """What stands before the events."""
     groups = [
         {"pg_name": str(number), "pg_desc": axis, "backend_config": "cuda:nccl", "pg_size": len(ranks), "ranks": ranks}
@@ -91,7 +90,7 @@ def _head(experiment: Simulate, rank: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _process_group(experiment: Simulate, axis: str, rank: int) -> tuple[int, list[int]]:
+def _process_group(experiment: Experiment, axis: str, rank: int) -> tuple[int, list[int]]:
     """Number and ranks of the process group of a rank along an axis, or of all."""
     program = experiment.program
     number = 0
@@ -105,7 +104,7 @@ def _process_group(experiment: Simulate, axis: str, rank: int) -> tuple[int, lis
     return number + block * step + place, list(range(first, first + size * step, step))
 
 
-def _events(experiment: Simulate, rank: int, origins: Times, begin: Times, end: Times) -> Iterator[str]:
+def _events(experiment: Experiment, rank: int, origins: Times, begin: Times, end: Times) -> Iterator[str]:
     """The events of one rank as JSON texts."""
     program = experiment.program
     host = experiment.n + rank  # a process number that is no device's
@@ -128,7 +127,7 @@ def _events(experiment: Simulate, rank: int, origins: Times, begin: Times, end: 
             yield f"{kernels[k]},{number}}},{span(begins[k], ends[k], kineto=True)}}}"
 
 
-def _metadata(experiment: Simulate, rank: int, host: int) -> Iterator[str]:
+def _metadata(experiment: Experiment, rank: int, host: int) -> Iterator[str]:
     """Names of processes (a device's number is its process number) and threads."""
     for pid, name in ((rank, f"GPU {rank}"), (host, f"host of GPU {rank}")):
         yield metadata("process_name", pid, 0, 0, name=name)
@@ -139,7 +138,7 @@ def _metadata(experiment: Simulate, rank: int, host: int) -> Iterator[str]:
     yield metadata("thread_name", host, host, 0, name="launches")
 
 
-def _kernel(experiment: Simulate, operation: Operation, rank: int) -> str:
+def _kernel(experiment: Experiment, operation: Operation, rank: int) -> str:
     """The beginning of the JSON of an operation's kernels on a rank, inside its args; empty where it has none."""
     stream = FIRST_STREAM + list(experiment.program.streams).index(operation.stream)
     args: dict[str, Any] = {"device": rank, "stream": stream, "operation": operation.name}

@@ -10,6 +10,7 @@ from simulator.checks import InputError, count, flag, keep
 from simulator.simulation.experiment import Experiment
 from simulator.simulation.runner import run
 from simulator.task import Outcome, Progress, Task
+from simulator.tasks.simulate import export, pictures, timeline
 from simulator.tasks.simulate.words import report
 
 MAX_ROWS = 20_000_000  # of what is written for single ranks, 0.1 kB each
@@ -69,18 +70,11 @@ class Simulate(Experiment, Task):
         result = run(self, progress=progress)
         result.write(folder)
         if self.plots:
-            from simulator.tasks.simulate import pictures
-
             pictures.write(result, folder)
-        if self.timeline or self.per_rank:
-            from simulator.tasks.simulate import timeline
-
-            if self.timeline:
-                timeline.write(self, folder)
-            if self.per_rank:
-                timeline.per_rank(self, folder)
+        if self.timeline:
+            timeline.write(self, folder, self.timeline_iterations, self.timeline_ranks)
+        if self.per_rank:
+            timeline.per_rank(self, folder)
         if self.export_traces:
-            from simulator.tasks.simulate import export
-
-            export.write(self, folder)
+            export.write(self, folder, self.traces_iterations)
         return Outcome(report(result), manifest=result.manifest)

@@ -23,17 +23,16 @@ from simulator.workload.program import Collective
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from simulator.tasks.simulate.task import Simulate
 
-
-def write(experiment: Simulate, folder: Path) -> None:
-    """Write ``timeline.json`` into ``folder``: the first iterations of the first ranks, as a Chrome trace.
+def write(experiment: Experiment, folder: Path, iterations: int, ranks: int) -> None:
+    """Write ``timeline.json`` into ``folder``: the first ``iterations`` of the first ``ranks``, as a Chrome trace.
 
     A process is a rank and a thread a stream, both counted from 1, since viewers give 0 a meaning of its own.
     Iterations follow each other in time. As in a profiler trace, a collective is one kernel from the rank's arrival to
     the end; nested in it are its wait and its transfer. ``wait_us`` is the wait unrounded.
     """
-    events = chain(_metadata(experiment), _slices(experiment))
+    iterations, ranks = min(iterations, experiment.iterations), min(ranks, experiment.n)
+    events = chain(_metadata(experiment, iterations, ranks), _slices(experiment, iterations, ranks))
     chrome_trace.write(folder / "timeline.json", {"displayTimeUnit": "ms"}, events)
 
 
@@ -48,7 +47,7 @@ def replay(experiment: Experiment, iterations: int) -> Iterator[tuple[int, float
         origin += length
 
 
-def per_rank(experiment: Simulate, folder: Path) -> None:
+def per_rank(experiment: Experiment, folder: Path) -> None:
     """Write ``ranks.parquet`` into ``folder``: one row per iteration, collective and rank; a row group per iteration.
 
     Columns: iteration, collective, rank, ready, start, end and wait = start - ready; seconds from the start of the
@@ -63,14 +62,8 @@ def per_rank(experiment: Simulate, folder: Path) -> None:
             writer.write_table(_rank_rows(experiment, iteration, schema))
 
 
-def _included(experiment: Simulate) -> tuple[int, int]:
-    """How many ranks and iterations the timeline shows."""
-    return min(experiment.timeline_ranks, experiment.n), min(experiment.timeline_iterations, experiment.iterations)
-
-
-def _metadata(experiment: Simulate) -> Iterator[str]:
+def _metadata(experiment: Experiment, iterations: int, ranks: int) -> Iterator[str]:
     """Names of processes and threads, and how much of the run is included."""
-    ranks, iterations = _included(experiment)
     labels = f"ranks 0 to {ranks - 1} of {experiment.n}, iterations 0 to {iterations - 1} of {experiment.iterations}"
     yield metadata(
         "process_labels", 1, labels=labels, ranks=ranks, of_ranks=experiment.n, iterations=iterations,
@@ -83,9 +76,9 @@ def _metadata(experiment: Simulate) -> Iterator[str]:
             yield metadata("thread_name", rank + 1, thread, name=stream)
 
 
-def _slices(experiment: Simulate) -> Iterator[str]:
+def _slices(experiment: Experiment, iterations: int, ranks: int) -> Iterator[str]:
     """The slices of each operation, rank by rank."""
-    program, (ranks, iterations) = experiment.program, _included(experiment)
+    program = experiment.program
     for iteration, origin, record in replay(experiment, iterations):
         operation, cost = program.operations[record.operation], experiment.costs[record.operation]
         name, about = operation.name, dict[str, Any](operation=operation.name)
@@ -125,7 +118,7 @@ def _rank_schema() -> pa.Schema:
     return pa.schema([("iteration", pa.int64()), ("collective", collective), ("rank", pa.int32()), *times])
 
 
-def _rank_rows(experiment: Simulate, iteration: int, schema: pa.Schema) -> pa.Table:
+def _rank_rows(experiment: Experiment, iteration: int, schema: pa.Schema) -> pa.Table:
     """All rows of one iteration: collectives in issue order, each with its ranks in order."""
     import pyarrow as pa
 
