@@ -119,10 +119,24 @@ def test_a_picture_that_cannot_be_drawn_loses_no_table(monkeypatch, capsys):
     def broken(*args: object) -> None:
         raise RuntimeError("no ink")
 
-    monkeypatch.setattr("simulator.tasks.collect.task.write_pictures", broken)
+    monkeypatch.setattr("simulator.pictures.draw.save", broken)
+    monkeypatch.setattr("simulator.tasks.simulate.pictures.save", broken)
     assert sweep("n=4,8") == 1
     assert len(pd.read_csv(the_table())) == 2
     assert "pictures left out: RuntimeError: no ink" in capsys.readouterr().out
+    data = ROOT / "tests" / "data"
+    steps = f"summary={data}/summaries/llama3.2-3b_4xa100.json"
+    for asked, table in (
+        (["iterations=2"], "summary"),
+        (["+experiment=tax_against_size", "sizes=[4]"], "tax"),
+        (["+experiment=fit", steps, "replicates=100"], "parameters"),
+        (["+experiment=validate", steps, "runs=40", "fit.replicates=100"], "validation"),
+        (["+experiment=trace_report", f"traces={data}/traces/param_dlrm_v100_r0246"], "tax_summary"),
+        (["+experiment=calibrate", f"nccl_tests={data}/nccl_tests/h100_x4_allreduce_wh8_quiet.csv"], "fits"),
+    ):
+        assert main([*asked, f"hydra.run.dir={table}"]) == 1
+        assert Path(table, f"{table}.csv").is_file()
+        assert "pictures left out: RuntimeError: no ink" in capsys.readouterr().out
 
 
 def test_a_point_that_has_no_config_loses_no_other():

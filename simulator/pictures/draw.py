@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor, log2, log10
 from pathlib import Path
 from textwrap import wrap
@@ -64,6 +64,17 @@ def write_pictures(pictures: Iterable[Picture], folder: Path) -> None:
             for ax in axes[len(picture.panels) :]:
                 ax.set_axis_off()
             save(figure, folder, picture.name)
+
+
+def undrawn(draw: Callable[[], None]) -> list[str]:
+    """Draw; where that goes wrong, say why pictures are left out instead of raising: it must not lose a table."""
+    try:
+        draw()
+    except OSError:  # the disk is full: nothing can be kept
+        raise
+    except Exception as error:
+        return [f"pictures left out: {type(error).__name__}: {error}"]
+    return []
 
 
 def draw_curves(panel: Panel, ax: Axes) -> Axes:

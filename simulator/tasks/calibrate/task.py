@@ -17,6 +17,7 @@ from typing import Any
 from simulator.checks import InputError, count, shown, text
 from simulator.files.tables import write_csv
 from simulator.network.topology import Topology
+from simulator.pictures.draw import undrawn, write_pictures
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.calibrate.calibration import Calibration
 from simulator.tasks.calibrate.hockney import fit_line, fit_model
@@ -60,15 +61,13 @@ class Calibrate(Task):
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``calibration.csv``, ``fits.csv``, the picture ``busbw`` and ``machine/NAME.yaml``."""
-        from simulator.pictures.draw import write_pictures
-
         found = self.find()
         write_csv(found.points(), folder / "calibration.csv")
         write_csv(found.fits(), folder / "fits.csv")
-        write_pictures([picture(found)], folder)
+        wrong = undrawn(lambda: write_pictures([picture(found)], folder))
         (folder / "machine").mkdir()
         (folder / "machine" / f"{found.machine_name}.yaml").write_text(machine_yaml(found), encoding="utf-8")
-        return Outcome(f"{self.name}: {text_of(found)}")
+        return Outcome("\n".join([f"{self.name}: {text_of(found)}", *wrong]), not wrong)
 
     def find(self) -> Calibration:
         """Read the file and fit it.

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from simulator.checks import InputError
 from simulator.files.tables import write_csv
-from simulator.lazy import pd
-from simulator.pictures.draw import write_pictures
+from simulator.pictures.draw import undrawn, write_pictures
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.collect.pictures import sweep_pictures
 from simulator.tasks.collect.table import read_points, sweep_table
@@ -35,16 +34,5 @@ class Collect(Task):
         """Leaves ``sweep.csv`` and the picture ``sweep``."""
         table = sweep_table(read_points([Path(text) for text in self.folders], self.points))
         write_csv(table, folder / "sweep.csv")
-        wrong = [*_draw(table, folder), *failures(table)]
+        wrong = [*undrawn(lambda: write_pictures(sweep_pictures(table), folder)), *failures(table)]
         return Outcome("\n".join([sweep_text(table), *wrong]), not wrong)
-
-
-def _draw(table: pd.DataFrame, folder: Path) -> list[str]:
-    """Draw the pictures; says why they are left out where that goes wrong, since it must not lose the table."""
-    try:
-        write_pictures(sweep_pictures(table), folder)
-    except OSError:  # the disk is full: nothing can be kept
-        raise
-    except Exception as error:
-        return [f"pictures left out: {type(error).__name__}: {error}"]
-    return []

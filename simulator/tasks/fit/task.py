@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from simulator.checks import MAX_RANKS, InputError, count, flag, one_of, shown, text, texts
 from simulator.files.tables import write_csv
+from simulator.pictures.draw import undrawn, write_pictures
 from simulator.statistics.bootstrap import Bootstrap, cluster_bootstrap
 from simulator.statistics.components import LEVEL, pooled
 from simulator.statistics.goodness import Stability, anderson_darling, gumbel_or_gev, max_stability
@@ -106,8 +107,6 @@ class FitLaw(Task):
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``parameters.csv``, ``tau.csv``, ``tests.csv``, ``ranks.csv``, the picture ``fit``, and the law as
         ``compute/NAME.yaml``; from traces also their ``trace_summary.json``."""
-        from simulator.pictures.draw import write_pictures
-
         check_source(self.traces, self.summary)
         summary, origin = measured(self.traces, self.summary, self.report, progress)
         found = self.fit(summary, origin, progress)
@@ -119,11 +118,11 @@ class FitLaw(Task):
         if self.summary is None:
             write_summary(summary, folder / "trace_summary.json")
         _tell(progress, 3)
-        write_pictures([picture(found)], folder)
+        wrong = undrawn(lambda: write_pictures([picture(found)], folder))
         _tell(progress, STAGES)
         (folder / "compute").mkdir()
         (folder / "compute" / f"{self.law_name}.yaml").write_text(law_yaml(found), encoding="utf-8")
-        return Outcome(f"{self.name}: {text_of(found, self.law_name)}")
+        return Outcome("\n".join([f"{self.name}: {text_of(found, self.law_name)}", *wrong]), not wrong)
 
     def fit(self, summary: Summary, origin: str, progress: Progress | None = None) -> Fitted:
         """Fit a law to the blocks of a summary.

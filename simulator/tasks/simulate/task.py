@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from simulator.checks import InputError, count, flag, keep
+from simulator.pictures.draw import undrawn
 from simulator.simulation.experiment import Experiment
 from simulator.simulation.runner import run
 from simulator.task import Outcome, Progress, Task
@@ -69,12 +70,11 @@ class Simulate(Experiment, Task):
         self.check()
         result = run(self, progress=progress)
         result.write(folder)
-        if self.plots:
-            pictures.write(result, folder)
+        wrong = undrawn(lambda: pictures.write(result, folder)) if self.plots else []
         if self.timeline:
             timeline.write(self, folder, self.timeline_iterations, self.timeline_ranks)
         if self.per_rank:
             timeline.per_rank(self, folder)
         if self.export_traces:
             export.write(self, folder, self.traces_iterations)
-        return Outcome(report(result), manifest=result.manifest)
+        return Outcome("\n".join([report(result), *wrong]), not wrong, result.manifest)

@@ -15,6 +15,7 @@ from simulator.files.tables import write_csv
 from simulator.laws import BlockMaxima, Law
 from simulator.lazy import pd
 from simulator.network.topology import Cost, Machine, Topology
+from simulator.pictures.draw import undrawn, write_pictures
 from simulator.pictures.panels import Picture
 from simulator.simulation.experiment import Experiment
 from simulator.simulation.runner import run
@@ -46,15 +47,13 @@ class Findings:
     text: str
     claims: Sequence[Claim] = field(default_factory=list)
 
-    def write(self, folder: Path) -> None:
-        """Write tables, ``claims.csv`` and pictures into an existing folder."""
-        from simulator.pictures.draw import write_pictures
-
+    def write(self, folder: Path) -> list[str]:
+        """Write tables, ``claims.csv`` and pictures into an existing folder; returns why pictures are left out."""
         for name, table in self.tables.items():
             write_csv(table, folder / f"{name}.csv")
         if self.claims:
             write_csv(claims_table(self.claims), folder / "claims.csv")
-        write_pictures(self.pictures, folder)
+        return undrawn(lambda: write_pictures(self.pictures, folder))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +89,9 @@ class Study(Task):
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         findings = self.find(progress)
-        findings.write(folder)
-        parts = [f"{self.name}: {findings.text}", *([claims_text(findings.claims)] if findings.claims else [])]
-        return Outcome("\n\n".join(parts), met(findings.claims))
+        wrong = findings.write(folder)
+        parts = [f"{self.name}: {findings.text}", *([claims_text(findings.claims)] if findings.claims else []), *wrong]
+        return Outcome("\n\n".join(parts), met(findings.claims) and not wrong)
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,15 @@ class Reproduce(Task):
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         claims: list[Claim] = []
-        lines = []
+        lines: list[str] = []
+        wrong: list[str] = []
         for done, (name, study) in enumerate(self.studies.items()):
             if progress is not None:
                 progress(done, len(self.studies))
             findings = study.find()
             (folder / name).mkdir()
-            findings.write(folder / name)
+            wrong += [f"{name}: {why}" for why in findings.write(folder / name)]
             claims += findings.claims
             lines.append(f"{name}: {findings.text.splitlines()[0]}")
         write_csv(claims_table(claims), folder / "claims.csv")
-        return Outcome("\n".join([*lines, "", claims_text(claims)]), met(claims))
+        return Outcome("\n".join([*lines, *wrong, "", claims_text(claims)]), met(claims) and not wrong)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from simulator.checks import InputError, count, flag, instance, number, one_of, texts
 from simulator.lazy import pd
+from simulator.pictures.draw import undrawn, write_pictures
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.trace_report import words
 from simulator.tasks.trace_report.page import page
@@ -79,14 +80,18 @@ class TraceReport(Task):
         return findings_of(groups, _blocks(groups, traces), traces, left_out)
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
-        from simulator.pictures.draw import write_pictures
-
         findings = self.find(progress)
         findings.write(folder)
         write_summary(summarise(findings, self.names_in_summary), folder / "trace_summary.json")
-        shown = pictures(findings.summary, findings.tax, findings.apart)
-        write_pictures(shown, folder)
-        images = [folder / f"{picture.name}.png" for picture in shown]
+        names: list[str] = []
+
+        def draw() -> None:
+            shown = pictures(findings.summary, findings.tax, findings.apart)
+            write_pictures(shown, folder)
+            names.extend(picture.name for picture in shown)
+
+        wrong = undrawn(draw)
+        images = [folder / f"{name}.png" for name in names]
         whole = page(
             f"Synchronization tax: {self.name}",
             words.lead(findings),
@@ -95,7 +100,8 @@ class TraceReport(Task):
             images,
         )
         (folder / "report.html").write_text(whole, encoding="utf-8")
-        return Outcome(f"{self.name}: {words.text(findings)}", findings.usable)
+        text = "\n".join([f"{self.name}: {words.text(findings)}", *wrong])
+        return Outcome(text, findings.usable and not wrong)
 
 
 def _blocks(groups: Sequence[Group], traces: Sequence[RankTrace]) -> pd.DataFrame:

@@ -10,6 +10,7 @@ from simulator.checks import InputError, count, instance, one_of
 from simulator.files.tables import write_csv
 from simulator.laws import EmpiricalBlocks, Law
 from simulator.lazy import pd
+from simulator.pictures.draw import undrawn, write_pictures
 from simulator.statistics.resample import check_level
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.fit.fitted import Fitted
@@ -68,14 +69,13 @@ class Validate(Task):
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``validation.csv`` and the pictures ``validation`` and ``prediction``."""
-        from simulator.pictures.draw import write_pictures
-
         check_source(self.traces, self.summary)
         summary, origin = measured(self.traces, self.summary, self.fit.report, None)
         found = self.compare(summary, origin, progress)
         write_csv(pd.concat([comparison.table for comparison in found], ignore_index=True), folder / "validation.csv")
-        write_pictures(pictures(found), folder)
-        return Outcome(f"{self.name}: {text_of(found, origin, self.measure, list(left_out(summary)))}")
+        wrong = undrawn(lambda: write_pictures(pictures(found), folder))
+        text = text_of(found, origin, self.measure, list(left_out(summary)))
+        return Outcome("\n".join([f"{self.name}: {text}", *wrong]), not wrong)
 
     def compare(self, summary: Summary, origin: str, progress: Progress | None = None) -> list[Comparison]:
         """Simulate every job of a summary.
