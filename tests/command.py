@@ -41,6 +41,6 @@ def wait_until(happened: Callable[[], object], process: subprocess.Popen[str]) -
     """Wait for an event, however slow the machine, as long as the process that brings it about is there."""
     deadline = time.monotonic() + PATIENCE
     while not happened():
-        assert process.poll() is None, process.communicate()
+        assert process.poll() is None, process.communicate(timeout=PATIENCE)
         assert time.monotonic() < deadline
         time.sleep(0.02)

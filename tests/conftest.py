@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy
 
 from simulator import Simulate
 from simulator.command import compose
@@ -19,6 +22,19 @@ from topologies import NVSwitch
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Benchmarks are run one after another, by this process."""
     return 0 if config.option.markexpr == "benchmark" else None
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """``sampled(k)``: of the cases of a test, the first of every ``k`` is run every day, the others are slow."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if mark := item.get_closest_marker("sampled"):
+            (every,) = mark.args
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % every:
+                item.add_marker(pytest.mark.slow)
+            seen[test] += 1
 
 
 PAPER: dict[str, dict[str, Any]] = {
@@ -44,6 +60,12 @@ def paper_job(**changes: Any) -> Simulate:
 @pytest.fixture
 def job() -> Simulate:
     return paper_job()
+
+
+def scipy_rng(seed: int) -> dict[str, np.random.Generator]:
+    """A generator by the name that this SciPy has for it."""
+    old = tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 15)
+    return {"random_state" if old else "rng": np.random.default_rng(seed)}
 
 
 def built(config_dir: Path | None, *overrides: str) -> Any:

@@ -56,6 +56,7 @@ def test_measured_tables_are_fitted_as_well_as_by_others(
     assert found.bandwidth == pytest.approx(found.bus / found.line.slope)  # B is the bus bandwidth here
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "part", "latency", "rate", "error"), YARDSTICK)
 def test_segments_are_better_also_where_they_were_not_fitted(
     name: str, part: dict[str, Any], latency: float, rate: float, error: float
@@ -301,6 +302,7 @@ BAD = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_file_is_one_sentence(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -316,6 +318,7 @@ def test_a_bad_file_is_one_sentence(
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("override", "words"),
     [

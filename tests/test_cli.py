@@ -184,6 +184,7 @@ BAD = [
 ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", BAD, ids=lambda case: case[0])
 def test_bad_input_is_one_sentence(case: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments, *said = case
@@ -201,7 +202,8 @@ def test_the_suggested_quoting_works(capsys: pytest.CaptureFixture[str]) -> None
     for value in ("t_ü", "a=b", 'a "b", c', "x\\y=z\\"):
         assert main([f"name={value}"]) == 1
         suggestion = capsys.readouterr().err.rpartition("config, ")[2].strip()
-        typed = subprocess.run(["bash", "-c", f"printf %s {suggestion}"], capture_output=True, text=True, check=True)
+        printf = ["bash", "-c", f"printf %s {suggestion}"]
+        typed = subprocess.run(printf, capture_output=True, text=True, check=True, timeout=PATIENCE)
         assert main([typed.stdout, *QUICK, f"hydra.run.dir=out{len(value)}{value[0]}"]) == 0
         assert capsys.readouterr().out.startswith(f"{value}: nvswitch, n = 8\n")
 
@@ -247,6 +249,7 @@ def test_an_output_folder_is_never_overwritten(capsys: pytest.CaptureFixture[str
     assert (tmp_path / "out" / "manifest.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_failing_job_of_a_sweep_does_not_lose_the_others(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["n=8,0,16", *QUICK, "-m", "hydra.sweep.dir=sweep"]) == 1
     out, err = capsys.readouterr()
@@ -257,6 +260,7 @@ def test_a_failing_job_of_a_sweep_does_not_lose_the_others(capsys: pytest.Captur
     assert len(list((tmp_path / "sweep").glob("*/summary.csv"))) == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("place", [".", "link", "gone", "here"])
 def test_an_empty_folder_is_filled_whatever_it_is(place: str, tmp_path: Path) -> None:
     """The current folder and a link could not be replaced by another folder; a link may lead to nothing yet."""
@@ -298,6 +302,7 @@ def test_the_folder_of_config_dir_comes_first(capsys: pytest.CaptureFixture[str]
     assert "task must be given, in config.yaml or as task=NAME" in capsys.readouterr().err
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "statement", ["raise SystemExit(0)", "import sys; sys.exit()", "class E(BaseException): 0\nraise E"]
 )
@@ -404,7 +409,8 @@ def test_help_teaches_without_importing_anything_heavy() -> None:
         "sys.exit(f'imported {heavy}' if heavy else status)"
     )
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, text=True, capture_output=True, check=False)
+    asked = [sys.executable, "-c", code]
+    done = subprocess.run(asked, env=env, text=True, capture_output=True, check=False, timeout=PATIENCE)
     assert (done.returncode, done.stderr) == (0, "")
     for words in (
         "torus_512",

@@ -40,6 +40,7 @@ def experiment(*overrides: str, extra: Path | None = None) -> Experiment:
     return build(job.tree, plugins=job.plugins, choices=job.choices)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_every_config_file_builds(path: Path) -> None:
     plus = "+" if path.parent.name == "experiment" else ""
@@ -47,13 +48,10 @@ def test_every_config_file_builds(path: Path) -> None:
     assert isinstance(built, Task) or built.program.operations
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiment_is_named_like_its_file(name: str) -> None:
-    assert experiment(f"+experiment={name}").name == name
-
-
+@pytest.mark.slow
 def test_the_experiments_are_the_promised_ones() -> None:
     built = {name: experiment(f"+experiment={name}") for name in EXPERIMENTS}
+    assert {name: e.name for name, e in built.items()} == {name: name for name in EXPERIMENTS}
     shapes = {name: e for name, e in built.items() if isinstance(e, Experiment)}
     found = {name: (e.topology.name, e.n) for name, e in shapes.items()}
     assert (
@@ -231,6 +229,7 @@ BAD_FILES = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_a_bad_file_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, sentence = BAD_FILES[name]
@@ -241,6 +240,7 @@ def test_a_bad_file_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pyte
         experiment("+experiment=bad", extra=tmp_path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "files",
     [
@@ -285,6 +285,7 @@ def test_a_program_that_uses_hydra_can_call_us(tmp_path: Path) -> None:
         assert hydra.compose("theirs") == {"a": 1}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_byte_order_mark_and_windows_lines_load_as_usual(mark: bytes, end: bytes, tmp_path: Path) -> None:

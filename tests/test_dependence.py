@@ -37,6 +37,7 @@ def correlation(x: np.ndarray, y: np.ndarray) -> float:
     return float((x * y).mean())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("law", [paper_law(), paper_law("frechet"), NORMAL], ids=lambda law: law.name)
 def test_a_single_time_keeps_its_law(law) -> None:
     ours = dependent(law=law, common=0.2, node=0.2, rank=0.2, ranks_per_node=2)
@@ -44,6 +45,7 @@ def test_a_single_time_keeps_its_law(law) -> None:
     assert stats.kstest(times, law.cdf).pvalue > 0.01
 
 
+@pytest.mark.slow
 def test_parts_correlate_as_their_shares_say() -> None:
     law = dependent(law=NORMAL, common=0.1, node=0.2, rank=0.3, ranks_per_node=4)
     y = np.stack([scores(law, iterations=8, layers=1, seed=seed) for seed in range(4000)])  # runs, blocks, ranks
@@ -57,6 +59,7 @@ def test_parts_correlate_as_their_shares_say() -> None:
     assert correlation(y[:, :-1, ::2], y[:, 1:, 1::2]) == pytest.approx(0.0, abs=0.01)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("layers", [1, 2, 5])
 @pytest.mark.parametrize("memory", [0.8, -0.5])
 def test_memory_goes_through_blocks_and_iterations_alike(memory: float, layers: int) -> None:
@@ -76,6 +79,7 @@ def test_two_ranks_with_known_offsets_have_a_closed_form() -> None:
     assert law.mean == pytest.approx(1.0, rel=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("n", [2, 8, 512])
 def test_what_ranks_share_does_not_wait(n: int) -> None:
     alone = NORMAL.wait(n)
@@ -108,6 +112,7 @@ def test_expected_max_is_what_many_runs_give(law, parts: dict[str, Any]) -> None
 PERSISTENT = dependent(law=paper_law(), common=0.1, node=0.2, rank=0.4, memory=0.7, ranks_per_node=2)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("engine", [
     Events(), Vector(threads=2, iterations_per_chunk=1), Vector(threads=1, iterations_per_chunk=3)
 ], ids=["events", "vector 1", "vector 3"])  # fmt: skip
@@ -122,6 +127,7 @@ def test_the_same_numbers_on_any_engine_and_chunk(engine, workload) -> None:
     assert other.iterations.equals(whole.iterations)
 
 
+@pytest.mark.slow
 def test_a_straggler_is_one_in_the_forward_and_in_the_backward_pass() -> None:
     job = paper_job(compute=dependent(law=NORMAL, rank=0.999), workload=DataParallel(bytes=0, buckets=2), iterations=20)
     assert run(job).collectives["straggler"].nunique() == 1
@@ -201,6 +207,7 @@ def test_spreads_are_relative_whatever_their_size() -> None:
     assert one == other
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ranks_per_node", [8, 9, 2**62])
 def test_a_node_may_have_more_ranks_than_there_are(ranks_per_node: int) -> None:
     law = dependent(law=NORMAL, node=0.75, ranks_per_node=ranks_per_node)

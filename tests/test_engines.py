@@ -165,14 +165,26 @@ def digest(experiment: Experiment) -> str:
     return hashlib.sha256("".join(table.to_csv() for table in tables).encode()).hexdigest()
 
 
-@given(experiment=experiments())
-@settings(max_examples=200, deadline=None, derandomize=True)
-def test_engines_agree_bit_for_bit_on_random_programs(experiment):
+def agree_bit_for_bit(experiment: Experiment) -> None:
     vector, events = (replace(experiment, engine=engine) for engine in ENGINES.values())
     assert recorded(vector) == recorded(events)
     assert digest(vector) == digest(events)
 
 
+@given(experiment=experiments())
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_engines_agree_bit_for_bit_on_random_programs(experiment):
+    agree_bit_for_bit(experiment)
+
+
+@pytest.mark.slow
+@given(experiment=experiments())
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_engines_agree_bit_for_bit_on_many_random_programs(experiment):
+    agree_bit_for_bit(experiment)
+
+
+@pytest.mark.slow
 @given(experiment=experiments(), chunk=st.integers(1, 3), threads=st.integers(1, 4))
 @settings(max_examples=50, deadline=None, derandomize=True)
 def test_chunks_and_threads_change_no_byte(experiment, chunk, threads):
@@ -181,6 +193,7 @@ def test_chunks_and_threads_change_no_byte(experiment, chunk, threads):
     )  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 63, 64])
 def test_engines_agree_on_the_default_job(n):
     job = paper_job(n=n, iterations=2)
@@ -203,8 +216,8 @@ def test_engines_agree_at_4096_ranks():
 @pytest.mark.parametrize(
     "job",
     [
-        paper_job(n=512, iterations=23),
-        paper_job(n=60, iterations=23, compute=paper_law("frechet", "zero_sum")),
+        pytest.param(paper_job(n=512, iterations=23), marks=pytest.mark.slow),
+        pytest.param(paper_job(n=60, iterations=23, compute=paper_law("frechet", "zero_sum")), marks=pytest.mark.slow),
         paper_job(n=6, iterations=23, workload=DataParallel(bytes=1e9, buckets=5)),
     ],
     ids=["tensor-parallel", "zero-sum", "overlapped"],

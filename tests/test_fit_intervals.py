@@ -24,6 +24,7 @@ from simulator.statistics import (
     profile_deviance,
 )
 from simulator.statistics.resample import Draws, interval_of
+from tests.conftest import scipy_rng
 from tests.test_fit import PORT_PIRIE, sample
 
 QUESTIONS = [*product(["mu", "sigma", "expected_max"], ["gumbel", "gev"]), ("xi", "gev")]
@@ -68,6 +69,7 @@ def constrained(z: np.ndarray, quantity: str, value: float, family: str, k: floa
     return float(min(found))
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("xi", [-0.2, 0.0, 0.3])
 @pytest.mark.parametrize("size", [15, 50])
 @pytest.mark.parametrize(("quantity", "family"), QUESTIONS)
@@ -81,10 +83,11 @@ def test_ends_of_a_profile_interval_are_where_the_likelihood_has_fallen(quantity
             assert 2 * (constrained(z, quantity, end, family, 16) - best) == pytest.approx(CRITICAL[0.95], abs=2e-3)
 
 
+@pytest.mark.slow
 def test_profile_intervals_are_shadows_of_the_region_of_likely_laws() -> None:
-    # All Gumbel laws on a fine grid whose log-likelihood is within half the quantile of the largest.
+    # All Gumbel laws on a grid finer than the tolerance, with a log-likelihood within half the quantile of the largest.
     z = sample(0.0, 40, 2)
-    mu, sigma = np.meshgrid(np.linspace(0.45, 0.95, 1001), np.linspace(0.22, 0.62, 801), indexing="ij")
+    mu, sigma = np.meshgrid(np.linspace(0.45, 0.95, 501), np.linspace(0.22, 0.62, 401), indexing="ij")
     y = (z - mu[..., None]) / sigma[..., None]
     level = np.log(sigma) * len(z) + (y + np.exp(-y)).sum(axis=-1)
     likely = 2 * (level - loss(fit_gumbel(z), z)) <= CRITICAL[0.95]
@@ -108,6 +111,7 @@ def test_profile_intervals_have_no_unit(quantity: str, family: str) -> None:
     assert [(end - shift) / scale for end in moved] == pytest.approx(plain, rel=2e-6)  # 3 + 1e-9*z has 6 digits of z
 
 
+@pytest.mark.slow
 def test_what_the_data_do_not_exclude_has_no_end() -> None:
     z = sample(0.8, 30)
     assert profile(z, "xi", "gev").high > 1
@@ -218,7 +222,7 @@ def test_corrected_intervals_are_scipys() -> None:
     draws = Draws.of(np.arange(40), 40, 20_000, np.random.default_rng(5))
     values = np.average(np.tile(x, (len(draws.counts), 1)), axis=1, weights=draws.counts)
     for method, name in (("corrected", "BCa"), ("percentile", "percentile"), ("basic", "basic")):
-        theirs = stats.bootstrap((x,), np.mean, n_resamples=20_000, method=name, rng=np.random.default_rng(6))
+        theirs = stats.bootstrap((x,), np.mean, n_resamples=20_000, method=name, **scipy_rng(6))
         assert interval_of(values, draws, 0.95, method) == pytest.approx(theirs.confidence_interval, rel=0.015)
 
 

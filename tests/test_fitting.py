@@ -104,6 +104,7 @@ def test_parameters_come_back_from_zero_sum_blocks(name: str) -> None:
     assert (errors.std(axis=0) < 1.6).all()
 
 
+@pytest.mark.slow
 def test_parameters_come_back_from_exported_traces(tmp_path: Path) -> None:
     law = paper_law(parent="zero_sum")
     job = paper_job(compute=law, workload=TensorParallel(layers=50, bytes=2**28), iterations=2, seed=0)
@@ -131,6 +132,7 @@ def test_independent_ranks_give_their_law_back() -> None:
     assert [warning for warning in found.warnings() if "alike" in warning or "follow" in warning] == []
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("parts", "names"), [
     ({"common": 0.5}, {"common"}),
     ({"rank": 0.2}, {"offsets"}),
@@ -149,6 +151,7 @@ def test_a_dependence_is_found_and_nothing_else(base: Law, parts: dict[str, Any]
     assert proposal.law.wait(8) == pytest.approx(law.wait(8), rel=0.12)
 
 
+@pytest.mark.slow
 def test_a_persistent_rank_makes_the_law_normal_about_each() -> None:
     law = dependent(law=paper_law(), offsets=[-0.4, -0.3, -0.3, -0.2, -0.3, -0.2, -0.3, 2.0])
     found = fitted(drawn(law, 200))
@@ -175,6 +178,7 @@ def test_extrapolated_tax_is_tau() -> None:
         assert taxes.loc[n, "tau_gumbel"] == pytest.approx(own, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_few_maxima_say_how_many_would_do() -> None:
     found = fitted(drawn(paper_law(parent="zero_sum"), 12), split="consecutive")
     said = " ".join(found.warnings())
@@ -233,6 +237,7 @@ def test_memory_of_either_sign_is_not_taken_for_a_common_part() -> None:
         assert np.mean([own.p_common < 0.01 for own in found]) < 0.04
 
 
+@pytest.mark.slow
 def test_ranks_that_cancel_are_told() -> None:
     law = paper_law(parent="zero_sum")
     said = " ".join(fitted(drawn(law, 100)).warnings())
@@ -279,6 +284,7 @@ def test_rows_have_the_z_of_their_kinds() -> None:
     assert both.iterations.tolist() == np.repeat(np.tile(np.arange(200), 3), 2).tolist()
 
 
+@pytest.mark.slow
 def test_kinds_by_their_place_in_an_iteration() -> None:
     times = np.tile([1.0, 5.0], 30)[:, None] * np.random.default_rng(0).normal(1, 0.01, (60, 4))
     settings: dict[str, Any] = {"measure": "busy", "group": None, "block": None, "m": None, "strided": True,
@@ -316,6 +322,7 @@ def test_a_fit_scales_with_the_unit(unit: float) -> None:
     assert other.sample.mean == pytest.approx(one.sample.mean * unit, rel=1e-6)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("law", [
     paper_law(), dependent(law=NORMAL, common=0.3, memory=0.6), dependent(law=paper_law(), offsets=[-0.5, 0.5] * 4),
     LogNormal(mean=1e-3, cv=0.6), dependent(law=NORMAL, node=0.5, ranks_per_node=4),
@@ -339,6 +346,7 @@ def test_the_written_law_is_the_proposed_one(law: Law, tmp_path: Path) -> None:
     assert all("# " in line for line in text.splitlines() if ":" in line and not line.strip().startswith(("_", "law")))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_fit() -> None:
     summary = drawn(paper_law(), 60)
     one, other = fitted(summary), fitted(summary)
@@ -389,6 +397,7 @@ def test_what_cannot_be_fitted_is_one_sentence(times: Any, settings: dict[str, A
     assert str(error.value).startswith(sentence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[], [8, 8], [4]])
 def test_any_sizes_make_a_picture_and_a_table(sizes: list[int], tmp_path: Path) -> None:
     from simulator.traces.summary import write_summary
@@ -439,6 +448,7 @@ def test_groups_are_pooled_without_taking_them_for_one_chain_of_ranks() -> None:
     assert both.ranks()["offset"].isna().all()
 
 
+@pytest.mark.slow
 def test_a_law_that_is_far_from_the_blocks_is_told() -> None:
     times = NORMAL.sample(np.random.default_rng(0), (100, 8))
     times[:, 3] *= 1 + np.random.default_rng(1).pareto(1.5, 100)  # one rank with a tail of its own
@@ -447,6 +457,7 @@ def test_a_law_that_is_far_from_the_blocks_is_told() -> None:
     assert "is far from" not in " ".join(fitted(drawn(NORMAL, 100)).warnings())
 
 
+@pytest.mark.slow
 def test_one_straggler_of_many_ranks_has_a_law() -> None:
     law = dependent(law=NORMAL, offsets=[11.0 * (i == 5) for i in range(128)])
     found = fitted(drawn(law, 60, 128), m=4)

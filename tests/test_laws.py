@@ -139,6 +139,7 @@ def test_a_lone_rank_takes_the_mean(law):
     assert law.expected_max(1) == pytest.approx(law.mean, rel=1e-9)
 
 
+@pytest.mark.sampled(5)
 @every_continuous_law
 @pytest.mark.parametrize("n", [2, 8, 512])
 def test_maximum_and_range_follow_their_closed_forms(law, n):

@@ -16,6 +16,7 @@ import topologies
 from simulator.checks import InputError
 from simulator.command.build import locate
 from simulator.names import HOME, MOVED, where
+from tests.command import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 
@@ -42,7 +43,7 @@ def test_type_checkers_see_the_same_names() -> None:
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
     code = "import simulator, sys; sys.exit(str({'numpy', 'pandas', 'hydra'} & set(sys.modules) or 0).strip('0') or 0)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=PATIENCE).returncode == 0
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "conf").rglob("*.yaml")), ids=lambda path: path.stem)

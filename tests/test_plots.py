@@ -17,6 +17,7 @@ from simulator.laws import Deterministic, Law, LogNormal, empirical
 from simulator.tasks.simulate import pictures
 from simulator.text import time_label
 from simulator.workload.training import DataParallel, Operations, TensorParallel, Workload
+from tests.command import PATIENCE
 from tests.conftest import paper_job, paper_law
 
 JOB = TensorParallel(layers=80, bytes=2**28)
@@ -114,6 +115,7 @@ def test_closed_form_of_two_gumbel_ranks_is_the_logistic_difference() -> None:
     np.testing.assert_allclose(share, np.tanh(wait / (2 * scale)), atol=2e-9)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("n", "parent", "xi", "rank"),
     [(8, "spliced", 0.0, "fastest rank"), (72, "root", 0.0, "fastest rank"), (256, "spliced", 0.0, "mean rank"),
@@ -195,6 +197,7 @@ def test_durations(seconds: float, text: str) -> None:
 # That it is drawn
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("buckets", [1, 8])
 def test_same_bytes_twice(tmp_path: Path, buckets: int) -> None:
     result = simulate(8, paper_law(), DataParallel(bytes=2**32, buckets=buckets))
@@ -210,6 +213,7 @@ MESH = [{"compute": "a"}, {"collective": "b", "kind": "all_reduce", "bytes": 2**
         {"compute": "c"}, {"collective": "d", "kind": "all_gather", "bytes": 2**20, "group": "dp"}]  # fmt: skip
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize(
     ("n", "law", "workload", "says"),
     [
@@ -248,6 +252,7 @@ def test_every_result_can_be_drawn(
         assert f"{text}" in drawn
 
 
+@pytest.mark.slow
 def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
     pictures.write(simulate(4, paper_law(), iterations=1, name="$\\frac$ -- 日本\n<b>"), tmp_path)
     for picture in tmp_path.glob("*.svg"):
@@ -255,6 +260,7 @@ def test_names_are_drawn_as_they_are(tmp_path: Path) -> None:
         assert "$\\frac$" in picture.read_text(encoding="utf-8")  # as mathematics it would be an error
 
 
+@pytest.mark.slow
 def test_a_long_run_makes_a_small_file(tmp_path: Path) -> None:
     result = simulate(4, paper_law(), iterations=300)
     assert len(result.collectives) == 96_000
@@ -296,6 +302,7 @@ def test_user_settings_play_no_part(tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
+            timeout=PATIENCE,
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         for name in PICTURES:

@@ -85,6 +85,7 @@ def test_iteration_time() -> None:
     assert list(parts) == pytest.approx(list(table["iteration_time"]), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_iteration_time_of_each_topology_is_that_of_its_own_simulation() -> None:
     from simulator.simulation.runner import run
 
@@ -177,6 +178,7 @@ REDUCED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REDUCED)
 def test_files_are_the_same_bytes_on_every_run(name: str, tmp_path: Path) -> None:
     steps: list[tuple[int, int]] = []
@@ -223,6 +225,7 @@ BAD = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "overrides", "sentence"), BAD, ids=lambda value: value[:40])
 def test_bad_input_is_one_sentence(name: str, overrides: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence) as caught:

@@ -73,6 +73,7 @@ def test_the_share_of_communication_is_kept(scaled: pd.DataFrame) -> None:
         assert row["reduction"] == 0
 
 
+@pytest.mark.slow
 def test_no_bandwidth_keeps_the_share_where_latency_is_too_long() -> None:
     table = study("flops_scaling", *QUICK, "topology=ring", "factors=[1,4]").find().tables["flops_scaling"]
     row = table[(table["definition"] == "share") & (table["n"] == 4096) & (table["factor"] == 4)].iloc[0]
@@ -109,6 +110,7 @@ def test_tornado() -> None:
     assert "the tax depends most on cv, B* on bytes" in findings.text
 
 
+@pytest.mark.slow
 def test_tornado_of_another_topology() -> None:
     table = study("sensitivity", *QUICK, "topology=torus3d").find().tables["tornado"].set_index("input")
     # 42 rounds instead of 2
@@ -134,6 +136,7 @@ def biased() -> pd.DataFrame:
     return small.find().tables["bias"].set_index(["law", "estimator", "m", "n"]).sort_index()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", BIAS)
 def test_bias_of_the_papers_recipe(biased: pd.DataFrame, law: str) -> None:
     found = biased.loc[(law, "instance-centred Gumbel", 4)]
@@ -141,6 +144,7 @@ def test_bias_of_the_papers_recipe(biased: pd.DataFrame, law: str) -> None:
     assert (found["bias"] * 100).tolist() == pytest.approx(BIAS[law], abs=0.8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "parent"), [("normal", stats.norm()), ("student_t4", stats.t(4))])
 def test_the_true_tax(biased: pd.DataFrame, law: str, parent) -> None:
     for n in SIZES:
@@ -152,6 +156,7 @@ def test_the_true_tax(biased: pd.DataFrame, law: str, parent) -> None:
         assert biased.loc[(law, "block-centred GEV", 4, n), "true"] == pytest.approx(body / parent.std(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_free_shape_and_larger_blocks_help(biased: pd.DataFrame) -> None:
     worst = biased.query("n >= 72")["bias"].abs().groupby(["estimator", "m"]).max()
     assert worst.idxmin() == ("block-centred GEV", 16)
@@ -187,6 +192,7 @@ FILES = {
 SMALL = {"plugin_bias": ["blocks=500", "iterations=2", "relative_error=0.5"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_the_same_bytes_on_every_run(name: str, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
@@ -236,6 +242,7 @@ BAD = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "override", "sentence"), BAD, ids=[f"{name}-{text}" for name, text, _ in BAD])
 def test_bad_input_is_one_sentence(name: str, override: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence) as caught:

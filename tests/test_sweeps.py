@@ -26,6 +26,12 @@ def own_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture
+def unpainted(monkeypatch):
+    """Sweeps without their picture, where a test looks at their table alone."""
+    monkeypatch.setattr("simulator.tasks.collect.task.write_pictures", lambda *args: None)
+
+
 def sweep(*overrides: str) -> int:
     return main(["-m", *QUICK, *overrides])
 
@@ -55,14 +61,15 @@ def test_all_combinations_in_one_tidy_table(capsys):
     assert "#3 " in capsys.readouterr().out
 
 
-def test_parameters_without_a_column_of_their_own_get_one():
+@pytest.mark.slow
+def test_parameters_without_a_column_of_their_own_get_one(unpainted):
     assert sweep("n=4", "compute.cv=0.01,0.02", "workload.scaling=weak,strong") == 0
     table = pd.read_csv(the_table())
     assert list(table["compute.cv"]) == [0.01, 0.01, 0.02, 0.02]
     assert list(table["workload.scaling"]) == ["strong", "weak", "strong", "weak"]
 
 
-def test_the_same_sweep_again_runs_only_what_is_missing_or_changed(capsys):
+def test_the_same_sweep_again_runs_only_what_is_missing_or_changed(unpainted, capsys):
     assert sweep("n=4,8") == 0
     first = the_table().read_bytes()
     capsys.readouterr()
@@ -82,7 +89,8 @@ def the_table_of(*overrides: str) -> Path:
     return Path("multirun") / sweep_name([*QUICK, *overrides])
 
 
-def test_changed_code_is_run_again(monkeypatch, capsys):
+@pytest.mark.slow
+def test_changed_code_is_run_again(unpainted, monkeypatch, capsys):
     assert sweep("n=4,8") == 0
     monkeypatch.setattr("simulator.files.points.code_version", lambda modules: "other")
     capsys.readouterr()
@@ -91,7 +99,7 @@ def test_changed_code_is_run_again(monkeypatch, capsys):
     assert len(pd.read_csv(the_table())) == 2
 
 
-def test_a_failing_point_loses_no_other_and_says_why(capsys):
+def test_a_failing_point_loses_no_other_and_says_why(unpainted, capsys):
     assert sweep("topology=torus3d", "topology.dims=[2,2,2]", "n=8,100") == 1
     table = pd.read_csv(the_table())
     assert list(table.status) == ["ok", "failed"]
@@ -103,6 +111,7 @@ def test_a_failing_point_loses_no_other_and_says_why(capsys):
     assert "Traceback" not in captured.err
 
 
+@pytest.mark.slow
 def test_laws_with_and_without_a_construction_make_one_table_and_one_picture(capsys):
     """A value that one law has and another has not, in the rows, the order, the printed table and the legend."""
     assert sweep("compute=gumbel,normal", "n=4,8") == 0
@@ -115,6 +124,7 @@ def test_laws_with_and_without_a_construction_make_one_table_and_one_picture(cap
     assert "nan" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_picture_that_cannot_be_drawn_loses_no_table(monkeypatch, capsys):
     def broken(*args: object) -> None:
         raise RuntimeError("no ink")
@@ -139,14 +149,15 @@ def test_a_picture_that_cannot_be_drawn_loses_no_table(monkeypatch, capsys):
         assert "pictures left out: RuntimeError: no ink" in capsys.readouterr().out
 
 
-def test_a_point_that_has_no_config_loses_no_other():
+@pytest.mark.slow
+def test_a_point_that_has_no_config_loses_no_other(unpainted):
     assert sweep("n=4", "compute=gumbel,normal", "compute.mu=0.7") == 1
     table = pd.read_csv(the_table())
     assert sorted(table.status) == ["failed", "ok"]
     assert "compute.mu is not a key" in table.error[table.status == "failed"].iloc[0]
 
 
-def test_a_failed_point_is_tried_again(monkeypatch):
+def test_a_failed_point_is_tried_again(unpainted, monkeypatch):
     def broken(*args: object) -> None:
         raise RuntimeError("no luck")
 
@@ -175,7 +186,7 @@ class Endless(Ring):
 """
 
 
-def test_a_point_that_takes_too_long_loses_no_other(monkeypatch, tmp_path):
+def test_a_point_that_takes_too_long_loses_no_other(unpainted, monkeypatch, tmp_path):
     Path("endless.py").write_text(ENDLESS)
     Path("topology").mkdir()
     Path("topology/endless.yaml").write_text("_target_: endless.Endless\nalpha: 0.0\nbandwidth: 1e9\n")
@@ -201,7 +212,8 @@ def test_an_empty_sweep_is_said_plainly(override, words, capsys):
     assert not Path("multirun").exists()
 
 
-def test_collect_puts_folders_together_to_the_same_bytes(capsys):
+@pytest.mark.slow
+def test_collect_puts_folders_together_to_the_same_bytes():
     assert sweep("topology=ring,nvswitch", "n=4,8") == 0
     whole = the_table().read_bytes()
     pictures = [(the_table().parent / f"sweep.{kind}").read_bytes() for kind in ("png", "svg")]
@@ -210,7 +222,9 @@ def test_collect_puts_folders_together_to_the_same_bytes(capsys):
     assert main(["+experiment=collect", "folders=[b,a]", "hydra.run.dir=both"]) == 0
     assert Path("both/sweep.csv").read_bytes() == whole
     assert [Path(f"both/sweep.{kind}").read_bytes() for kind in ("png", "svg")] == pictures
-    capsys.readouterr()
+
+
+def test_what_cannot_be_collected_is_one_sentence(capsys):
     assert main(["+experiment=collect", "folders=[nowhere]"]) == 1
     assert "folders must be folders of finished jobs; 'nowhere' is none" in capsys.readouterr().err
     Path("empty").mkdir()

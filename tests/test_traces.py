@@ -158,6 +158,7 @@ def test_other_names_of_the_same_kernels_change_nothing(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(analyse(dlrm(tmp_path, rename)).tax, analyse(DLRM).tax)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("rank", [0, 4, 6])
 @pytest.mark.parametrize("lost", [0, 3, 7])
 def test_a_lost_kernel_costs_its_collective_and_no_other(lost: int, rank: int, tmp_path: Path) -> None:
@@ -175,6 +176,7 @@ def test_a_lost_kernel_costs_its_collective_and_no_other(lost: int, rank: int, t
     assert f"rank {rank} has {count - 1}" in reason
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("rank", [0, 4, 6])
 @pytest.mark.parametrize("microseconds", [5000, -5000, 10**9])
 def test_a_clock_that_is_off_is_set_right_and_blames_nobody(rank: int, microseconds: int, tmp_path: Path) -> None:
@@ -220,6 +222,7 @@ def test_a_missing_rank_is_said(tmp_path: Path) -> None:
     assert findings.summary["reason"].str.contains("3 of the job's 8 ranks").all()
 
 
+@pytest.mark.slow
 def test_a_broken_file_stops_unless_told_otherwise(tmp_path: Path) -> None:
     dlrm(tmp_path, lambda rank, trace: trace)
     path = next(tmp_path.glob("worker4*"))
@@ -354,6 +357,7 @@ def test_point_to_point_that_does_not_end_together_is_set_apart_from_the_rest(tm
     assert "need not end on all ranks at once" in summary["reason"]["send_recv"]
 
 
+@pytest.mark.slow
 def test_steps_without_a_kernel_are_counted(tmp_path: Path) -> None:
     steps = [
         {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{k}", "ts": 1000 * k, "dur": 990} for k in range(5)
@@ -379,6 +383,7 @@ def test_where_no_step_holds_a_kernel_that_is_said(tmp_path: Path) -> None:
     assert "no collectives, so no tax" in outcome.text
 
 
+@pytest.mark.slow
 def test_where_all_arrive_at_once_nobody_is_last(tmp_path: Path) -> None:
     ranks = {rank: [collective(1000 * k, 50) for k in range(6)] for rank in range(3)}
     report = TraceReport(name="test", traces=str(job(tmp_path, ranks)))
@@ -412,6 +417,7 @@ def test_the_command_fails_where_there_is_no_tax(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_command_reads_a_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,7 @@ def simulated(job: Experiment) -> pd.DataFrame:
     return table.sort_values(["name", "iteration", "start"], kind="stable").reset_index(drop=True)
 
 
+@pytest.mark.sampled(3)
 @EVERY
 def test_the_tax_of_the_traces_is_the_simulator_s(job: Experiment, tmp_path: Path) -> None:
     check_tax(job, tmp_path)
@@ -145,6 +146,7 @@ def blocks_of(job: Experiment, group: str, rank: int, all_kernels: pd.DataFrame)
     return found
 
 
+@pytest.mark.sampled(3)
 @EVERY
 def test_the_blocks_of_the_traces_are_the_simulated_compute_blocks(job: Experiment, tmp_path: Path) -> None:
     """The first collective of a group has no block before it; those of later iterations do."""
@@ -173,6 +175,7 @@ def test_compute_explains_the_wait_of_a_simulation(tmp_path: Path) -> None:
     assert cause["busy_correlation"] > 0.999999
 
 
+@pytest.mark.slow
 def test_long_lists_of_ranks_are_shortened_and_read_back_whole(tmp_path: Path) -> None:
     folder = exported(replace(BULK, n=64), tmp_path)
     kernel = next(e for e in events(folder, 9) if e["name"].startswith("nccl"))
@@ -273,6 +276,7 @@ def test_the_command_writes_traces_that_the_command_reads(
     assert capsys.readouterr().err == "error: traces is export_traces since version 0.2: write export_traces=...\n"
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_leaves_no_traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(export, "_metadata", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))

@@ -97,6 +97,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Elements:
     return Elements(shown(tmp_path_factory.mktemp("clean") / "in", [f"tp{i}" for i in range(8)])[0])
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("fragment", FRAGMENTS)
 def test_names_from_a_trace_do_nothing_on_the_page(fragment: str, tmp_path: Path, clean: Elements) -> None:
     """200 payloads in names of kernels, groups, files, hosts and the experiment, and in what is wrong with files."""
@@ -112,6 +113,7 @@ def test_names_from_a_trace_do_nothing_on_the_page(fragment: str, tmp_path: Path
     assert policy == "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", ["<script>$x$ {y} %s", "\x1b[2J\x1b]0;x\x07\u202e💥"])
 def test_names_from_a_trace_do_nothing_in_a_whole_report(payload: str, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
@@ -148,6 +150,7 @@ def test_the_page_loads_nothing_and_holds_the_pictures(tmp_path: Path) -> None:
     assert not {"script", "link", "iframe", "object", "form", "a"} & set(elements.tags)
 
 
+@pytest.mark.slow
 def test_the_same_traces_give_the_same_page_and_pictures(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()

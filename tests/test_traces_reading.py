@@ -16,6 +16,7 @@ import pytest
 from simulator.checks import InputError
 from simulator.tasks.trace_report.words import text
 from simulator.traces import files
+from tests.command import PATIENCE
 from tests.traces import DATA, DLRM, analyse, kernel, parsed, reference
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -307,7 +308,7 @@ def test_a_bomb_costs_little_memory(tmp_path: Path) -> None:
     program = (
         "import resource, subprocess, sys\n"
         "command = [sys.executable, '-m', 'simulator', '+experiment=trace_report', 'traces=.']\n"
-        "found = subprocess.run(command, capture_output=True, text=True)\n"
+        f"found = subprocess.run(command, capture_output=True, text=True, timeout={PATIENCE})\n"
         "print(found.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, found.stderr)"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}

@@ -84,6 +84,7 @@ def test_dlrm_waits_for_hosts_and_not_for_gpus() -> None:
     assert "compute does not explain the wait" not in " ".join(gap[0].findings())
 
 
+@pytest.mark.slow
 def test_byte_dance_computes_as_simulated_and_waits_longer() -> None:
     """The stages of a pipeline also wait for each other, which the compute of one stage does not show."""
     found = compare(real("bytedance_ST"), {"relative": True}, operation="reduce_scatter", runs=60)
@@ -129,6 +130,7 @@ def test_a_job_of_known_law_is_found_to_agree(law: Law) -> None:
     assert np.mean(agreed) > 0.9  # of intervals of 95 %, with a law that was itself estimated
 
 
+@pytest.mark.slow
 def test_a_wrong_law_is_found_to_disagree() -> None:
     times = dependent(law=NORMAL, offsets=[-0.3, -0.3, -0.3, 0.9]).sample(np.random.default_rng(0), (200, 4))
     rows = table(compare(summary_of(times)), "independent")
@@ -148,6 +150,7 @@ def test_statistics_by_hand() -> None:
     })  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_step_of_several_blocks_is_simulated_block_by_block() -> None:
     times = NORMAL.sample(np.random.default_rng(0), (300, 4))
     summary = summary_of(times.reshape(100, 3, 4).sum(axis=1))
@@ -198,6 +201,7 @@ def test_steps_with_other_numbers_of_blocks_are_told() -> None:
     assert list(job.notes) == ["steps have from 1 to 2 blocks 'compute'; 1 are simulated"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_comparison(tmp_path: Path) -> None:
     summary = summary_of(NORMAL.sample(np.random.default_rng(0), (40, 4)))
     one, same, other = (compare(summary, seed=seed)[0].table for seed in (0, 0, 1))

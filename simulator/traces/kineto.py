@@ -85,6 +85,7 @@ class _Event(msgspec.Struct):
     args: _Args | None = None
 
 
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the second from msgspec up to 0.21
 _TRACE = msgspec.json.Decoder(_Trace | list[Raw])
 _DISTRIBUTED = msgspec.json.Decoder(_Distributed | None)
 _GROUPS = msgspec.json.Decoder(list[_GroupConfig] | None)
@@ -127,7 +128,7 @@ def _decode(path: Path, content: Content, keep: bool) -> tuple[_Trace, list[str]
             return _as_trace(_TRACE.decode(data)), []
         except msgspec.ValidationError as error:
             raise InputError(f"traces file {path} is no trace of events: {error}") from None
-        except (msgspec.DecodeError, RecursionError) as error:
+        except _NO_JSON as error:
             place, fault = _place(data, error)
     else:
         place = len(data)
@@ -165,7 +166,7 @@ def _whole_events(data: bytes | bytearray) -> tuple[_Trace, int] | None:
         for close in (b"]}", b"]"):
             try:
                 return _as_trace(_TRACE.decode(data[: end + 1] + close)), end + 1
-            except (msgspec.DecodeError, RecursionError):
+            except _NO_JSON:
                 continue
     return None
 
@@ -305,7 +306,7 @@ Struct = TypeVar("Struct")
 def _decoded(decoder: msgspec.json.Decoder[Struct], raw: Raw) -> Struct | None:
     try:
         return decoder.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except _NO_JSON:
         return None
 
 

@@ -88,7 +88,7 @@ def sweep_table(points: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 def _order(column: pd.Series[Any]) -> pd.Series[Any]:
     numbers = pd.to_numeric(column, errors="coerce")
-    return numbers if numbers.notna().any() else column.astype(str)
+    return numbers if numbers.notna().any() else column.astype(str).where(column.notna())  # pandas 2 has text for none
 
 
 def swept(table: pd.DataFrame) -> list[str]:
