@@ -19,6 +19,9 @@ from simulator.workload.training import TensorParallel
 from topologies import NVSwitch
 
 
+collect_ignore = ["examples"]  # run by test_examples.py, from a folder of their own
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """Benchmarks are run one after another, by this process."""
     return 0 if config.option.markexpr == "benchmark" else None

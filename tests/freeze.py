@@ -101,7 +101,7 @@ def cases() -> dict[str, list[str]]:
         "validate ByteDance": ["+experiment=validate", f"summary={SUMMARIES}/bytedance_ST.json", "runs=40",
                                "fit.replicates=100"],
     }  # fmt: skip
-    from tests.test_cli import BAD
+    from tests.command.test_app import BAD
 
     bad = [case for case in BAD if "_target_=simulator" not in case[0]]  # where a module lives may change
     found |= {f"bad {i} {case[0][:60]!r}": case[0].split("|") for i, case in enumerate(bad)}

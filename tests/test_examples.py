@@ -14,7 +14,7 @@ import pytest
 from scipy import integrate
 
 from simulator import Kind
-from tests.command import PATIENCE, ROOT, command
+from tests.process import PATIENCE, ROOT, command
 
 EXAMPLES = ROOT / "tests" / "examples"
 FILES = sorted(path for path in EXAMPLES.rglob("*") if path.suffix in (".py", ".yaml"))
@@ -67,6 +67,7 @@ def test_the_law_is_a_law(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert (mean, square - mean**2) == pytest.approx((2.0, law.var), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_task(folder: Path) -> None:
     out = run_words("--config-dir", ".", "+experiment=seeds", "plugins=[seeds]", "seeds=3", "hydra.run.dir=out")
     assert re.match(r"seeds: the tax is \d+\.\d to \d+\.\d us for 3 seeds\n", out)
@@ -74,6 +75,7 @@ def test_a_task(folder: Path) -> None:
     assert "seeds" in run_words("--config-dir", ".", "--help")
 
 
+@pytest.mark.slow
 def test_a_picture(folder: Path) -> None:
     run_words("-m", "n=8,64", "compute=gumbel,frechet", "iterations=8", "plots=false", "hydra.sweep.dir=sweep")
     words = [sys.executable, "sweep_picture.py", "sweep"]

@@ -16,7 +16,7 @@ import topologies
 from simulator.checks import InputError
 from simulator.command.build import locate
 from simulator.names import HOME, MOVED, where
-from tests.command import PATIENCE
+from tests.process import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 
@@ -46,6 +46,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, timeout=PATIENCE).returncode == 0
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("path", sorted((ROOT / "conf").rglob("*.yaml")), ids=lambda path: path.stem)
 def test_configs_name_public_names(path: Path) -> None:
     for target in re.findall(r"_target_: (\S+)", path.read_text(encoding="utf-8")):
@@ -65,6 +66,7 @@ def test_documents_name_public_names(path: str | Path) -> None:
     assert not re.search(r"from simulator\.(?!checks)", text)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("old", MOVED)
 def test_an_old_module_says_the_new_one(old: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=rf"^simulator\.{old} is simulator\.{MOVED[old]} since version 0\.2"):

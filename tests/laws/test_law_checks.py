@@ -27,7 +27,7 @@ from simulator.laws import (
     empirical,
 )
 from tests.conftest import PAPER, paper_law
-from tests.test_laws import LAWS, MEASURED, every_independent_law, every_law, rng
+from tests.laws.test_laws import LAWS, MEASURED, every_independent_law, every_law, rng
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ import pytest
 from simulator import Experiment
 from simulator.workload.training import DataParallel, TensorParallel
 from tests.conftest import paper_job
-from tests.test_traces_export import exported, kernels, tp_dp_overlap
-from tests.traces import DLRM, Trace, analyse, collectives_of, dlrm
+from tests.recorded import DLRM, Trace, analyse, collectives_of, dlrm
+from tests.tasks.test_simulate_export import exported, kernels, tp_dp_overlap
 
 pytestmark = [pytest.mark.hta, pytest.mark.filterwarnings("ignore")]
 EXACT = 5e-3  # us: two ends of a duration on the grid of nanoseconds, and sums of doubles

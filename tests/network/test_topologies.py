@@ -20,7 +20,7 @@ from simulator.network.topology import Machine, Topology
 from topologies import FractionalTorus3D, NVSwitch, Ring, Torus3D
 from topologies.torus import most_cubic
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 TOPOLOGIES = {
     **{name.lower(): getattr(topologies, name) for name in topologies.__all__},
     "nvswitch-ring": NVSwitch,

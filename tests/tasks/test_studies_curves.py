@@ -134,7 +134,7 @@ def figure() -> Findings:
 
 
 def printed() -> list[dict[str, str]]:
-    with (Path(__file__).parent / "data" / "paper_reported.csv").open() as file:
+    with (Path(__file__).parents[1] / "data" / "paper_reported.csv").open() as file:
         return [row for row in csv.DictReader(file) if row["kind"] == "result"]
 
 
@@ -196,7 +196,7 @@ def test_files_are_the_same_bytes_on_every_run(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", REDUCED)
 def test_the_experiment_is_documented_with_its_picture(name: str) -> None:
-    folder = Path(__file__).parent.parent / "experiments" / name
+    folder = Path(__file__).parents[2] / "experiments" / name
     text = (folder / "README.md").read_text(encoding="utf-8")
     assert f"python -m simulator +experiment={name}" in text
     assert [path.name for path in folder.glob("*.png") if f"({path.name})" in text]

@@ -20,10 +20,10 @@ from simulator.tasks.calibrate.hockney import fit_line, fit_model, held_out_erro
 from simulator.tasks.calibrate.nccl_tests import Measurements, read_measurements
 from simulator.tasks.calibrate.task import Calibrate
 from simulator.tasks.calibrate.words import machine_yaml, text_of
-from tests.test_config import numbers_without_source
+from tests.command.test_config import numbers_without_source
 from topologies import NVSwitch, Ring, Torus3D
 
-DATA = Path(__file__).parent / "data" / "nccl_tests"
+DATA = Path(__file__).parents[1] / "data" / "nccl_tests"
 H100 = DATA / "h100_x4_allreduce_wh8_quiet.csv"
 SIZES = 2.0 ** np.arange(3, 34)
 

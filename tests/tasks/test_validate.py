@@ -18,7 +18,7 @@ from simulator.tasks.validate.job import jobs_of
 from simulator.tasks.validate.simulate import STATISTICS, measured_run
 from simulator.traces.findings import Findings
 from simulator.traces.summary import Summary, read_summary, summarise, write_summary
-from tests.traces import DLRM, analyse, byte_dance, reference, stragglar, summary_of
+from tests.recorded import DLRM, analyse, byte_dance, reference, stragglar, summary_of
 
 NORMAL = Normal(mean=16e-3, cv=0.02)
 
@@ -36,7 +36,7 @@ def table(found: list[Comparison], law: str) -> pd.DataFrame:
 
 # The three real sets: what their simulation must give, and where it cannot
 
-SUMMARIES = Path(__file__).parent / "data" / "summaries"
+SUMMARIES = Path(__file__).parents[1] / "data" / "summaries"
 SETS: dict[str, Callable[[], Findings]] = {
     "param_dlrm_v100_r0246": lambda: analyse(DLRM), "bytedance_ST": byte_dance, "llama3.2-3b_4xa100": stragglar,
 }  # fmt: skip

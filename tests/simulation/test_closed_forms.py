@@ -50,7 +50,7 @@ OURS = {
 
 
 def paper_rows():
-    with (Path(__file__).parent / "data" / "paper_reported.csv").open() as file:
+    with (Path(__file__).parents[1] / "data" / "paper_reported.csv").open() as file:
         return [row for row in csv.DictReader(file) if row["kind"] == "result"]
 
 

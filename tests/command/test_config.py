@@ -103,6 +103,7 @@ def numbers_without_source(text: str) -> list[str]:
 TASKS = sorted(path.stem for path in (config_dir() / "task").glob("*.yaml"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("task", TASKS)
 def test_every_key_of_a_task_is_explained_in_the_help(task: str) -> None:
     """What a key means is said once, in conf/: there, in the help, and for those who read the class."""

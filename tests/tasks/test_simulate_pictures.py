@@ -17,8 +17,8 @@ from simulator.laws import Deterministic, Law, LogNormal, empirical
 from simulator.tasks.simulate import pictures
 from simulator.text import time_label
 from simulator.workload.training import DataParallel, Operations, TensorParallel, Workload
-from tests.command import PATIENCE
 from tests.conftest import paper_job, paper_law
+from tests.process import PATIENCE
 
 JOB = TensorParallel(layers=80, bytes=2**28)
 PICTURES = ["tax_distribution.png", "tax_distribution.svg", "time_breakdown.png", "time_breakdown.svg"]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from simulator.command.app import main
-from tests.traces import Trace, job, kernel
+from tests.recorded import Trace, job, kernel
 
 
 def events(count: int = 5, name: str = "ncclDevKernel_AllReduce", late: int = 0) -> list[Trace]:

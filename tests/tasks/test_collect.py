@@ -16,7 +16,7 @@ from simulator.command.app import main
 from simulator.files.folders import partial_name, tidy
 from simulator.files.points import sweep_name
 from simulator.tasks.collect.task import sweep_pictures, sweep_table
-from tests.command import PATIENCE, ROOT, command, wait_until
+from tests.process import PATIENCE, ROOT, command, wait_until
 
 QUICK = ["iterations=2", "plots=false", "workload.layers=1"]
 
@@ -112,6 +112,7 @@ def test_a_failing_point_loses_no_other_and_says_why(unpainted, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_laws_with_and_without_a_construction_make_one_table_and_one_picture(capsys):
     """A value that one law has and another has not, in the rows, the order, the printed table and the legend."""
     assert sweep("compute=gumbel,normal", "n=4,8") == 0
@@ -124,6 +125,7 @@ def test_laws_with_and_without_a_construction_make_one_table_and_one_picture(cap
     assert "nan" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_a_picture_that_cannot_be_drawn_loses_no_table(monkeypatch, capsys):
     def broken(*args: object) -> None:

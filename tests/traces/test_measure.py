@@ -14,7 +14,7 @@ from simulator import Columns, TraceReport
 from simulator.checks import InputError
 from simulator.command.app import main
 from simulator.traces.measure import SUMMARY
-from tests.traces import (
+from tests.recorded import (
     DATA,
     DLRM,
     STEPS,

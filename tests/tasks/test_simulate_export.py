@@ -22,10 +22,10 @@ from simulator.simulation.events import Events
 from simulator.tasks.simulate import export
 from simulator.workload.training import DataParallel, Operations, TensorParallel
 from tests.conftest import paper_job
-from tests.traces import Trace, analyse
+from tests.recorded import Trace, analyse
 from topologies import Ring, Torus3D
 
-CONF = Path(__file__).parent.parent / "conf"
+CONF = Path(__file__).parents[2] / "conf"
 NANOSECONDS = 2e-9  # two ends of a duration, each rounded to the grid
 
 

@@ -16,8 +16,8 @@ import pytest
 from simulator.checks import InputError
 from simulator.tasks.trace_report.words import text
 from simulator.traces import files
-from tests.command import PATIENCE
-from tests.traces import DATA, DLRM, analyse, kernel, parsed, reference
+from tests.process import PATIENCE
+from tests.recorded import DATA, DLRM, analyse, kernel, parsed, reference
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 EVENTS = [kernel(NCCL, 100 + 1000 * i, 50) for i in range(4)] + [kernel("gemm", 200, 600)]
@@ -311,7 +311,7 @@ def test_a_bomb_costs_little_memory(tmp_path: Path) -> None:
         f"found = subprocess.run(command, capture_output=True, text=True, timeout={PATIENCE})\n"
         "print(found.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, found.stderr)"
     )
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     out = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True)
     status, peak, said = out.stdout.split(" ", 2)
     assert status == "1"

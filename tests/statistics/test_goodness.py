@@ -14,7 +14,7 @@ from simulator.checks import InputError
 from simulator.laws import block_maxima
 from simulator.statistics import anderson_darling, describe, fit_gev, fit_gumbel, gumbel_or_gev, max_stability
 from tests.conftest import scipy_rng
-from tests.test_fit import PORT_PIRIE, sample
+from tests.statistics.test_estimators import PORT_PIRIE, sample
 
 
 @pytest.mark.parametrize("size", [10, 50, 300])

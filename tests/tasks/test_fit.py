@@ -24,7 +24,7 @@ from simulator.tasks.simulate import export
 from simulator.traces.summary import Summary, summarise
 from simulator.workload.training import TensorParallel
 from tests.conftest import built, paper_job, paper_law
-from tests.traces import analyse, byte_dance, reference, stragglar, summary_of
+from tests.recorded import analyse, byte_dance, reference, stragglar, summary_of
 
 NORMAL = Normal(mean=16e-3, cv=0.02)
 

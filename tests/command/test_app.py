@@ -15,7 +15,7 @@ import pytest
 
 from simulator.command.app import main
 from simulator.command.flags import config_dir
-from tests.command import PATIENCE, ROOT, command, wait_until
+from tests.process import PATIENCE, ROOT, command, wait_until
 
 TOPOLOGIES = ", ".join(sorted(path.stem for path in (config_dir() / "topology").glob("*.yaml")))
 QUICK = ["iterations=2", "workload.layers=2", "plots=false"]

@@ -79,6 +79,7 @@ def test_the_wait_of_one_rank_of_any_independent_law():
         assert np.mean(waits <= w) == pytest.approx(expected, abs=4 * sqrt(0.25 / len(waits)))
 
 
+@pytest.mark.slow
 def test_an_error_of_few_values_is_not_told(capsys, monkeypatch, tmp_path):
     """Neither printed nor drawn nor in a table; of one iteration its barriers are the values."""
     from simulator.command.app import main

@@ -12,7 +12,7 @@ import pytest
 from simulator import TraceReport
 from simulator.checks import InputError
 from simulator.traces.summary import MOST_KEPT, QUANTILES, Summary, read_summary, summarise, write_summary
-from tests.traces import DLRM, analyse, byte_dance, job, kernel, reference, stragglar
+from tests.recorded import DLRM, analyse, byte_dance, job, kernel, reference, stragglar
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from simulator.command.app import main
 from simulator.tasks.trace_report import words
 from simulator.tasks.trace_report.page import page
 from simulator.tasks.trace_report.pictures import pictures
-from tests.traces import DATA, DLRM, Trace, analyse, kernel
+from tests.recorded import DATA, DLRM, Trace, analyse, kernel
 
 FRAGMENTS = [
     *("<script>alert(1)</script>", "</script><script>x</script>", "<img src=x onerror=alert(1)>", "</li></ul><b>"),

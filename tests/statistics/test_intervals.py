@@ -25,7 +25,7 @@ from simulator.statistics import (
 )
 from simulator.statistics.resample import Draws, interval_of
 from tests.conftest import scipy_rng
-from tests.test_fit import PORT_PIRIE, sample
+from tests.statistics.test_estimators import PORT_PIRIE, sample
 
 QUESTIONS = [*product(["mu", "sigma", "expected_max"], ["gumbel", "gev"]), ("xi", "gev")]
 CRITICAL = {0.8: 1.6424, 0.95: 3.8415}  # quantiles of chi-squared with 1 degree of freedom
