@@ -18,7 +18,6 @@ from simulator.tasks.studies.base import Study
 from simulator.workload.training import TensorParallel
 from topologies import NVSwitch
 
-
 collect_ignore = ["examples"]  # run by test_examples.py, from a folder of their own
 
 
