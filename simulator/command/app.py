@@ -83,7 +83,8 @@ def _run(argv: list[str]) -> int:
     if flags.multirun:
         return _sweep(loader, config)
     job = compose.current_job(compose.enter_run(config))
-    outcome = _perform(job)
+    with _time_limit(job.timeout):
+        outcome = _perform(job)
     from simulator.task import FOLDER
 
     text = outcome.text.replace(FOLDER, shlex.quote(str(_shown(job.folder))))

@@ -40,7 +40,7 @@ class Job:
         plugins: the modules that the command line names.
         folder: output folder.
         overrides: the command line's overrides.
-        timeout: seconds that the job may take in a sweep; None for no limit.
+        timeout: seconds that the job may take; None for no limit.
     """
 
     tree: dict[str, Any]
