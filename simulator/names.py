@@ -72,8 +72,10 @@ def where(module: str, name: str = "") -> str | None:
 
     >>> where("simulator.workloads", "TensorParallel")
     'simulator.workloads.TensorParallel is simulator.TensorParallel since version 0.2'
+    >>> where("simulator.topology")
+    'simulator.topology is gone since version 0.2: write from simulator import Cost, Machine, Topology'
     >>> where("simulator.figures")
-    'simulator.figures is simulator.tasks.simulate.pictures since version 0.2, and public names are in simulator itself'
+    'simulator.figures is simulator.tasks.simulate.pictures since version 0.2'
     """
     old = module.removeprefix("simulator.")
     part = next((part for part in (old, old.rpartition(".")[0]) if part in MOVED), None)
@@ -81,8 +83,11 @@ def where(module: str, name: str = "") -> str | None:
         return None
     if name in HOME:
         return f"{module}.{name} is simulator.{name} since version 0.2"
-    new = f"simulator.{MOVED[part]}{old.removeprefix(part)}"
-    return f"{module} is {new} since version 0.2, and public names are in simulator itself"
+    new = f"{MOVED[part]}{old.removeprefix(part)}"
+    public = [name for name, home in HOME.items() if f"{home}.".startswith(f"{new}.")]
+    if public:
+        return f"{module} is gone since version 0.2: write from simulator import {', '.join(public)}"
+    return f"{module} is simulator.{new} since version 0.2"
 
 
 class Moved:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from scipy import integrate
 
-from simulator import Kind
+from simulator import InputError, Kind, Panel
 from tests.process import PATIENCE, ROOT, command
 
 EXAMPLES = ROOT / "tests" / "examples"
@@ -72,7 +72,9 @@ def test_a_task(folder: Path) -> None:
     out = run_words("--config-dir", ".", "+experiment=seeds", "plugins=[seeds]", "seeds=3", "hydra.run.dir=out")
     assert re.match(r"seeds: the tax is \d+\.\d to \d+\.\d us for 3 seeds\n", out)
     assert {path.name for path in Path("out").iterdir()} == {"seeds.csv", "manifest.json"}
-    assert "seeds" in run_words("--config-dir", ".", "--help")
+    said = run_words("--config-dir", ".", "--help", "+experiment=seeds")
+    assert "Keys of seeds" in said
+    assert re.search(r"^  seeds +how many$", said, re.M)
 
 
 @pytest.mark.slow
@@ -90,3 +92,9 @@ def test_the_topology_meets_the_contract(folder: Path, monkeypatch: pytest.Monke
     star = Star(alpha=1e-6, bandwidth=1e9)
     assert star.cost(Kind.ALL_REDUCE, 1e6, 1).time == 0
     assert star.cost(Kind.ALL_REDUCE, 1e6, 4).time == pytest.approx(2e-6 + 4e-3)
+
+
+def test_a_panel_says_what_its_table_lacks() -> None:
+    lacks = "^table of a Panel of curves must have columns series, style, x, y; it lacks style"
+    with pytest.raises(InputError, match=lacks):
+        Panel(table=pd.DataFrame({"series": [], "x": [], "y": []}), x="", y="")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -49,12 +49,11 @@ Flags
   --version
   --help [+experiment=NAME] this text, with the keys of that experiment
 
-Results: outputs/DATE/TIME/ holds summary.csv, iterations.parquet,
-collectives.parquet, pictures, and manifest.json with the whole configuration;
-seconds and bytes in every file. With -m, multirun/SWEEP/ holds sweep.csv with
-all points, their curves, and a folder for each point; the same sweep started
-again runs only what is missing. hydra/launcher=processes runs points side by
-side, slurm and ray_cluster on many machines.
+Results: outputs/DATE/TIME/ holds tables, pictures, and manifest.json with the
+whole configuration; seconds and bytes in every file. With -m, multirun/SWEEP/
+holds sweep.csv with all points, their curves, and a folder for each point; the
+same sweep started again runs only what is missing. hydra/launcher=processes
+runs points side by side, slurm and ray_cluster on many machines.
 Exit status: 0 done, 1 a mistake in the input, 130 interrupted, 143 terminated.
 """
 
@@ -102,53 +101,71 @@ def config_dir() -> Path:
 
 
 def help_text(extra: str | None, overrides: Sequence[str] = ()) -> str:
-    """The help, with the options of all groups, also those in the folder ``extra``, and the keys of the chosen task.
+    """The help, with the options of all groups and the keys of the chosen task, also those in the folder ``extra``.
 
     What a key means is said once, in the comment beside it in conf/.
     """
-    task = _task(overrides)
-    keys = [*_keys_of(task), *_described(config_dir() / "config.yaml"), *HYDRA]
+    folders = [*([Path(extra)] if extra else []), config_dir()]
+    chosen = dict(text.lstrip("+").partition("=")[::2] for text in overrides)
+    task = _task(folders, chosen)
+    keys = [*_keys_of(folders, task, chosen), *_described(_text(folders, "config")), *HYDRA]
     lines = [line for key, meaning in keys for line in _entry(key, meaning)]
     return HELP.format(groups=_groups(extra), task=task, keys="\n".join(lines))
 
 
-def _task(overrides: Sequence[str]) -> str:
-    """The task that the overrides choose, by an experiment or by name."""
-    chosen = dict(text.lstrip("+").partition("=")[::2] for text in overrides)
-    path = config_dir() / "experiment" / f"{chosen.get('experiment')}.yaml"
-    named = re.search(r"override /task: (\w+)", path.read_text(encoding="utf-8")) if path.is_file() else None
+def _text(folders: Sequence[Path], name: str) -> str:
+    """The text of a config, from the first folder that has it; nothing where none has, or it cannot be read."""
+    path = next((path for folder in folders if (path := folder / f"{name}.yaml").is_file()), None)
+    try:
+        return "" if path is None else path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _task(folders: Sequence[Path], chosen: Mapping[str, str]) -> str:
+    """The task that is chosen, by an experiment or by name."""
+    named = re.search(r"override /task: (\w+)", _text(folders, f"experiment/{chosen.get('experiment')}"))
     task = chosen.get("task", named[1] if named else "simulate")
-    return task if (config_dir() / "task" / f"{task}.yaml").is_file() else "simulate"
+    return task if _text(folders, f"task/{task}") else "simulate"
 
 
-def _keys_of(task: str) -> Iterator[tuple[str, str]]:
+def _keys_of(folders: Sequence[Path], task: str, chosen: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The keys of a task and of the groups that it takes, with what they mean; of each group those of all options."""
-    path = config_dir() / "task" / f"{task}.yaml"
-    yield from _described(path)
+    text = _text(folders, f"task/{task}")
+    yield from _described(text)
     seen: set[tuple[str, str]] = set()
-    for group, package, option in re.findall(
-        r"^  - /(\w+)(?:@([\w.]+))?: (\w+)", path.read_text(encoding="utf-8"), re.M
-    ):
+    for group, package, default in _defaults(text):
         if package:  # of which the option alone is known to be meant
-            yield package, f"as {group}={option}"
+            yield package, f"as {group}={default}: {package}.KEY=VALUE"
             continue
-        options = [option, *(path.stem for path in sorted((config_dir() / group).glob("*.yaml")))]
-        for other in options:
-            for key, meaning in _described(config_dir() / group / f"{other}.yaml", f"{group}."):
+        option = chosen.get(group, default)
+        names = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
+        for other in [option, *names]:
+            own = _text(folders, f"{group}/{other}")
+            nested = [
+                (f"{group}.{part}", f"as {of}={name}: {group}.{part}.KEY=VALUE") for of, part, name in _defaults(own)
+            ]
+            for key, meaning in [*nested, *_described(own, f"{group}.")]:
                 if (key, meaning) not in seen:
                     seen.add((key, meaning))
                     yield key, meaning if other == option else f"({other}) {meaning}"
 
 
-def _described(path: Path, prefix: str = "") -> Iterator[tuple[str, str]]:
+def _defaults(text: str) -> list[tuple[str, str, str]]:
+    """Group, package and option of each entry of a defaults list."""
+    return re.findall(r"^  - /(\w+)(?:@([\w.]+))?: (\w+)", text, re.M)
+
+
+def _described(text: str, prefix: str = "") -> Iterator[tuple[str, str]]:
     """The keys of a config that have a comment beside them, and its words up to the source."""
     parents: list[str] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in text.splitlines():
         found = re.match(r"((?:  )*)(\w+):(?: [^#]*)?(?:# (.*))?$", line)
         if found is None:
             continue
         parents = [*parents[: len(found[1]) // 2], found[2]]
-        meaning = (found[3] or "").partition("source:")[0].strip().rstrip(".")
+        words = (found[3] or "").partition("source:")[0].strip().rstrip(".")
+        meaning = "".join(c if c.isprintable() else "?" for c in words)
         if meaning:
             yield prefix + ".".join(parents), meaning
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from simulator.checks import InputError
 from simulator.lazy import pd
 
 
@@ -42,6 +43,13 @@ class Panel:
     ticks: dict[float, str] | None = None
     from_zero: bool = True
     base: float = 0.0
+
+    def __post_init__(self) -> None:
+        needed = {"curves": "series style x y", "stacked": "x part y", "tornado": "label low high"}[self.kind].split()
+        missing = [name for name in needed if name not in self.table]
+        if missing:
+            must = f"table of a Panel of {self.kind} must have columns {', '.join(needed)}"
+            raise InputError(f"{must}; it lacks {', '.join(missing)}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -188,7 +188,7 @@ class Endless(Ring):
 """
 
 
-def test_a_point_that_takes_too_long_loses_no_other(unpainted, monkeypatch, tmp_path):
+def test_a_point_that_takes_too_long_loses_no_other(unpainted, monkeypatch, capsys, tmp_path):
     Path("endless.py").write_text(ENDLESS)
     Path("topology").mkdir()
     Path("topology/endless.yaml").write_text("_target_: endless.Endless\nalpha: 0.0\nbandwidth: 1e9\n")

@@ -8,6 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from simulator.simulation import closed_forms
+from simulator.simulation.results import LEAST_VALUES
 from simulator.text import duration, grid, percent, rate, seconds, size, us
 from simulator.workload.program import Collective
 
@@ -21,7 +22,9 @@ Rows = list[list[str]]  # of a table, the first the names of its columns
 def report(result: Result) -> str:
     """The text to print for a result."""
     row: dict[str, Any] = result.summary.iloc[0].to_dict()
-    notes = result.manifest.get("notes", [])
+    notes = list(result.manifest.get("notes", []))
+    if 1 < row["iterations"] < LEAST_VALUES:
+        notes.append(f"no ± for fewer than {LEAST_VALUES} iterations")
     adds_up = len(result.experiment.program.streams) == 1
     links = result.experiment.topology.links(result.experiment.n)
     shape = "" if row["shape"] == str(row["n"]) else f" {row['shape']}"
