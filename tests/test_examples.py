@@ -14,6 +14,7 @@ import pytest
 from scipy import integrate
 
 from simulator import InputError, Kind, Panel
+from simulator.command.app import main
 from tests.process import PATIENCE, ROOT, command
 
 EXAMPLES = ROOT / "tests" / "examples"
@@ -98,3 +99,18 @@ def test_a_panel_says_what_its_table_lacks() -> None:
     lacks = "^table of a Panel of curves must have columns series, style, x, y; it lacks style"
     with pytest.raises(InputError, match=lacks):
         Panel(table=pd.DataFrame({"series": [], "x": [], "y": []}), x="", y="")
+
+
+@pytest.mark.parametrize("returned", ["None", "'text'", "Outcome(None)"])
+def test_a_task_that_returns_no_outcome_is_told(returned: str, folder: Path, capsys: pytest.CaptureFixture[str],
+                                                monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.syspath_prepend(folder)
+    text = (
+        "from simulator import Outcome, Task\nclass Bad(Task):\n    def __init__(self, name: str): self.name = name\n"
+    )
+    (folder / "bad.py").write_text(text + f"    def execute(self, folder, progress=None): return {returned}\n")
+    (folder / "task" / "bad.yaml").write_text("# @package _global_\n_target_: bad.Bad\nname: bad\n")
+    sys.modules.pop("bad", None)
+    assert main(["--config-dir", ".", "task=bad", "plugins=[bad]", "hydra.run.dir=out"]) == 1
+    assert "execute of Bad must return an Outcome with a text; got" in capsys.readouterr().err
+    assert not Path("out").exists()

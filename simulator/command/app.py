@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from simulator.checks import InputError
+from simulator.checks import InputError, shown
 from simulator.command.flags import help_text, read_flags
 
 if TYPE_CHECKING:
@@ -156,6 +156,7 @@ def _job(config: DictConfig) -> str:
     key = points.point_key({"overrides": list(overrides)})
     try:
         job = compose.current_job(config)
+        _find_plugins(job)
         key = points.point_key(job.tree, job.plugins)
         if points.is_done(folder, key):
             print(f"{label}: done before, skipped", flush=True)
@@ -172,7 +173,7 @@ def _job(config: DictConfig) -> str:
         if not points.is_done(folder, key):  # the same sweep, started twice, may have done it meanwhile
             print(label, end=": ", file=sys.stderr, flush=True)
             _report(error)
-            points.record_failure(folder, key, overrides, " ".join(str(error).split()))
+            points.record_failure(folder, key, overrides, _words(error))
     return key
 
 
@@ -195,19 +196,29 @@ def _time_limit(limit: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _find_plugins(job: compose.Job) -> None:
+    """Look for plug-ins in the current folder too, also where the command was installed as a script."""
+    if job.plugins and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
 def _perform(job: compose.Job) -> Outcome:
     """Do what a composed config describes, and write its folder."""
     from simulator.command.build import build, paths_in
     from simulator.files.folders import no_trace_of, whole_folder
     from simulator.files.manifest import manifest, write_manifest
+    from simulator.task import Outcome
 
-    if job.plugins and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    _find_plugins(job)
     task = build(job.tree, plugins=job.plugins, choices=job.choices)
     record = {"config": {**job.tree, "plugins": list(job.plugins)}, "overrides": list(job.overrides)}
     with paths_in(job.tree), no_trace_of(job.folder), whole_folder(job.folder) as partial:
         with _Patience(task.steps) as progress:
             outcome = task.execute(partial, progress)
+        if not (isinstance(outcome, Outcome) and isinstance(outcome.text, str)):
+            raise InputError(
+                f"execute of {type(task).__name__} must return an Outcome with a text; got {shown(outcome)}"
+            )
         write_manifest({**(outcome.manifest or manifest(job.tree.get("seed"), None, [])), **record}, partial)
     return outcome
 
@@ -302,11 +313,19 @@ def _report(error: BaseException) -> int:
         return _say(f"error: {error.filename or 'input or output'}: {error.strerror or error}", 1)
     if isinstance(error, MemoryError):
         return _say("error: n and iterations must fit into memory; it ran out", 1)
-    text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = f"{type(error).__name__}: {_words(error)}"
     where = _foreign(error)
     if where:
         return _say(f"error in {where}: {text} (SIMULATOR_TRACEBACK=1 prints the traceback)", 1)
     return _say(f"internal error: {text}; please report it (SIMULATOR_TRACEBACK=1 prints the traceback)", 1)
+
+
+def _words(error: BaseException) -> str:
+    """What an error says, on one line; an error of the user's own may not even be able to."""
+    try:
+        return " ".join(str(error).split())
+    except Exception:
+        return "it cannot say what it is"
 
 
 def _foreign(error: BaseException) -> str:

@@ -16,7 +16,7 @@ from importlib import import_module
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
-from simulator.checks import InputError, nearest
+from simulator.checks import InputError, nearest, shown
 from simulator.names import RENAMED, where
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ plugins=[my_module] on the command line; got 'os.system'
     for plugin in plugins:
         locate(plugin, key="plugins")
     task: Task = _Builder(packages, choices or {}).construct(tree, "", [Task])
+    if not isinstance(task, Task):
+        raise InputError(f"_target_ must construct a Task; {tree['_target_']} gave {shown(task)}")
     with paths_in(tree):
         task.check()
     return task

@@ -139,7 +139,7 @@ def _keys_of(folders: Sequence[Path], task: str, chosen: Mapping[str, str]) -> I
             yield package, f"as {group}={default}: {package}.KEY=VALUE"
             continue
         option = chosen.get(group, default)
-        names = sorted({path.stem for folder in folders for path in (folder / group).glob("*.yaml")})
+        names = _options(folders, group)
         for other in [option, *names]:
             own = _text(folders, f"{group}/{other}")
             nested = [
@@ -149,6 +149,12 @@ def _keys_of(folders: Sequence[Path], task: str, chosen: Mapping[str, str]) -> I
                 if (key, meaning) not in seen:
                     seen.add((key, meaning))
                     yield key, meaning if other == option else f"({other}) {meaning}"
+
+
+def _options(folders: Sequence[Path], group: str) -> list[str]:
+    """The options of a group: files whose names a terminal can take."""
+    found = {path.stem for folder in folders for path in (folder / group).glob("*.yaml") if path.is_file()}
+    return sorted(name for name in found if name.isprintable())
 
 
 def _defaults(text: str) -> list[tuple[str, str, str]]:
@@ -181,10 +187,11 @@ def _entry(key: str, meaning: str) -> list[str]:
 def _groups(extra: str | None) -> str:
     """The config groups with their options, for the help text."""
     folders = [config_dir(), *([Path(extra)] if extra else [])]
-    names = sorted({path.parent.name for folder in folders for path in folder.glob("*/*.yaml")} - {"task"})
+    found = {path.parent.name for folder in folders for path in folder.glob("*/*.yaml")}
+    names = sorted(name for name in found - {"task"} if name.isprintable() and _options(folders, name))
     lines = []
     for group in names:
-        options = sorted({path.stem for folder in folders for path in folder.glob(f"{group}/*.yaml")})
+        options = _options(folders, group)
         text = textwrap.wrap(", ".join(options), 64, break_long_words=False)
         label = f"+{group}" if group == "experiment" else group
         lines += [f"  {label if i == 0 else '':<13}{line}" for i, line in enumerate(text)]

@@ -87,10 +87,19 @@ def source_hash() -> str:
     return digest.hexdigest()
 
 
+def _file_of(module: str) -> Path | None:
+    """The file of a module; None where it has none (frozen, a namespace) or does not exist, which is told elsewhere."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    path = Path(spec.origin) if spec is not None and spec.origin else None
+    return path if path is not None and path.is_file() else None
+
+
 def code_version(modules: Sequence[str] = ()) -> str:
     """A hash of what gives a result its numbers: our source, the user's own ``modules``, NumPy and SciPy."""
-    found = [importlib.util.find_spec(name) for name in modules]
-    own = [Path(spec.origin).read_bytes() for spec in found if spec is not None and spec.origin]
+    own = [path.read_bytes() for path in map(_file_of, modules) if path is not None]
     versions = " ".join(f"{name}={version_of(name)}" for name in PACKAGES[1:3])
     return hashlib.sha256(b"\0".join([source_hash().encode(), versions.encode(), *own])).hexdigest()
 

@@ -198,6 +198,7 @@ def test_bad_input_is_one_sentence(case: tuple[str, ...], capsys: pytest.Capture
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_suggested_quoting_works(capsys: pytest.CaptureFixture[str]) -> None:
     for value in ("t_ü", "a=b", 'a "b", c', "x\\y=z\\"):
         assert main([f"name={value}"]) == 1

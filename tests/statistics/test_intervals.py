@@ -69,6 +69,7 @@ def constrained(z: np.ndarray, quantity: str, value: float, family: str, k: floa
     return float(min(found))
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("xi", [-0.2, 0.0, 0.3])
 @pytest.mark.parametrize("size", [15, 50])

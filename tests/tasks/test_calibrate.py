@@ -109,6 +109,7 @@ def test_standard_errors_are_the_scatter_of_repeated_measurements() -> None:
         assert claimed == pytest.approx(scatter, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_third_segment_that_only_follows_noise_is_worse_where_left_out() -> None:
     noise = np.random.default_rng(2).normal(1, 0.05, (20, 12))
     sizes = 2.0 ** np.arange(10, 34, 2)
@@ -356,6 +357,7 @@ def test_too_few_sizes_for_the_segments() -> None:
 # The command
 
 
+@pytest.mark.slow
 def test_the_command_leaves_a_machine_that_simulates_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -332,3 +334,44 @@ def test_two_sweeps_at_the_same_moment_do_not_mix():
     tables = [pd.read_csv(path) for path in Path("multirun").glob("*/sweep.csv")]
     assert sorted(len(table) for table in tables) == [2, 4]
     assert all((table.status == "ok").all() for table in tables)
+
+
+@pytest.mark.parametrize("damage", [
+    lambda home: (home / "manifest.json").write_text("[]"),
+    lambda home: (home / "manifest.json").write_text('{"overrides": null}'),
+    lambda home: (home / "summary.csv").write_text(""),
+    lambda home: (home.parent / "x.failed.json").write_text("{"),
+    lambda home: (home.parent / "x.failed.json").write_bytes(b"\xff"),
+    lambda home: (home.parent / "x.failed.json").write_text("[]"),
+    lambda home: (home.parent / "x.failed.json").mkdir(),
+])  # fmt: skip
+def test_damaged_points_are_one_sentence(damage, tmp_path, capsys):
+    home = tmp_path / "sweep" / "a"
+    home.mkdir(parents=True)
+    (home / "manifest.json").write_text('{"overrides": []}')
+    (home / "summary.csv").write_text("n,status\n8,ok\n")
+    damage(home)
+    assert main(["+experiment=collect", "folders=[sweep]"]) == 1
+    assert re.fullmatch(r"error: folders holds .*, whose files cannot be read: .*\n", capsys.readouterr().err)
+
+
+def test_points_that_are_not_there_are_refused(tmp_path, capsys):
+    (tmp_path / "sweep" / "a").mkdir(parents=True)
+    (tmp_path / "sweep" / "a" / "manifest.json").write_text('{"overrides": []}')
+    for points, said in (("[nope]", "'nope' is none"), ("[]", "points must name at least one point; got none")):
+        assert main(["+experiment=collect", "folders=[sweep]", f"+points={points}"]) == 1
+        assert said in capsys.readouterr().err
+
+
+def test_the_code_of_a_plugin_counts_from_the_first_point_on(tmp_path, monkeypatch, capsys):
+    """Also where the current folder is not on the path, as for an installed command."""
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])
+    Path("mylaw.py").write_text("import simulator\n")
+    assert sweep("n=2,4", "plugins=[mylaw]") == 0
+    Path("mylaw.py").write_text("import simulator  # edited\n")
+    capsys.readouterr()
+    assert sweep("n=2,4", "plugins=[mylaw]") == 0
+    assert "skipped" not in capsys.readouterr().out
+    for module in ("os.path", "no.such"):
+        sweep("n=2", f"plugins=[{module}]")
+        assert "frozen" not in capsys.readouterr().err

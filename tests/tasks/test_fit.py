@@ -121,6 +121,7 @@ def test_parameters_come_back_from_exported_traces(tmp_path: Path) -> None:
     assert taxes["tau_gumbel_low"][8] < taxes["measured"][8] < taxes["tau_gumbel_high"][8]
 
 
+@pytest.mark.slow
 def test_independent_ranks_give_their_law_back() -> None:
     found = fitted(drawn(paper_law(), 500), centring="block")
     law = found.proposal.law
@@ -168,6 +169,7 @@ def test_times_that_vary_widely_are_lognormal() -> None:
     assert "block maxima of this shape make no" in " ".join(found.reasons)
 
 
+@pytest.mark.slow
 def test_extrapolated_tax_is_tau() -> None:
     found = fitted(drawn(paper_law(parent="zero_sum"), 1000), split="consecutive", sizes=[8, 4096])
     taxes = found.taxes.set_index("n")

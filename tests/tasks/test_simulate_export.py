@@ -262,6 +262,7 @@ def test_same_bytes_from_both_engines(name: str, tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_the_command_writes_traces_that_the_command_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,6 +197,7 @@ def test_durations(seconds: float, text: str) -> None:
 # That it is drawn
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("buckets", [1, 8])
 def test_same_bytes_twice(tmp_path: Path, buckets: int) -> None:

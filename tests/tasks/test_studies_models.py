@@ -48,6 +48,7 @@ def scaled() -> pd.DataFrame:
     return findings.tables["flops_scaling"].set_index(["definition", "n", "factor"])
 
 
+@pytest.mark.slow
 def test_bandwidth_as_compute_scales(scaled: pd.DataFrame) -> None:
     assert len(scaled) == 7 * 2 * 2
     for point, row in scaled.iterrows():
@@ -95,6 +96,7 @@ TORNADO = {
 }
 
 
+@pytest.mark.slow
 def test_tornado() -> None:
     findings = study("sensitivity", *QUICK).find()
     table = findings.tables["tornado"].set_index("input")

@@ -209,6 +209,7 @@ def test_the_same_seed_gives_the_same_comparison(tmp_path: Path) -> None:
     assert not one.equals(other)
 
 
+@pytest.mark.slow
 def test_everything_is_left_in_the_folder(tmp_path: Path) -> None:
     write_summary(summary_of(NORMAL.sample(np.random.default_rng(0), (40, 4))), tmp_path / "s.json")
     out = tmp_path / "out"

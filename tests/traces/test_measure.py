@@ -205,6 +205,7 @@ def test_a_lost_kernel_and_a_clock_that_is_off_together(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(findings.tax[SAME], analyse(DLRM).tax[1:].reset_index(drop=True)[SAME])
 
 
+@pytest.mark.slow
 def test_files_in_another_order_change_nothing(tmp_path: Path) -> None:
     names = {0: "d", 2: "b", 4: "a", 6: "c"}
 

@@ -319,6 +319,7 @@ def test_a_bomb_costs_little_memory(tmp_path: Path) -> None:
     assert int(peak) * (1 if sys.platform == "darwin" else 1024) < 2**29  # half of what is allowed
 
 
+@pytest.mark.slow
 def test_a_bomb_is_stopped(tmp_path: Path) -> None:
     path = write(tmp_path, gzip.compress(b" " * (files.SMALL + 10_000), 9), "rank0.json.gz")
     with pytest.raises(InputError, match="unpacks to more than 500 times its size"):

@@ -92,6 +92,7 @@ def test_single_times_of_a_long_job_are_cut_but_moments_are_of_all(tmp_path: Pat
     assert own.moments["shortest"].mean == pytest.approx((10 + 100 / count) / 1e6)
 
 
+@pytest.mark.slow
 def test_the_report_leaves_one(tmp_path: Path) -> None:
     (tmp_path / "traces").mkdir()
     secret(tmp_path / "traces").execute(tmp_path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,25 +41,37 @@ def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> l
     points = {**failed, **done}
     if wanted is None and not points:
         raise InputError("folders must hold finished jobs: folders of sweeps (multirun/SWEEP), or of single points")
+    absent = sorted((wanted or set()) - set(points))
+    if absent:
+        raise InputError(f"points must be finished or failed points in the folders; {absent[0]!r} is none")
     return [{**points[key], "point": key} for key in sorted(points) if wanted is None or key in wanted]
 
 
-def _finished(home: Path) -> dict[str, Any]:
+@contextmanager
+def _readable(home: Path) -> Iterator[None]:
+    """Refuse files that somebody damaged, whatever is wrong with them."""
     try:
+        yield
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+        raise InputError(f"folders holds {home}, whose files cannot be read: {error}") from error
+
+
+def _finished(home: Path) -> dict[str, Any]:
+    with _readable(home):
         manifest = json.loads((home / "manifest.json").read_text(encoding="utf-8"))
         summary = home / "summary.csv"
         row = pd.read_csv(summary).iloc[0].to_dict() if summary.is_file() else {"status": "ok"}
-    except (OSError, ValueError, IndexError) as error:
-        raise InputError(f"folders holds {home}, whose files cannot be read: {error}") from error
-    reported = GLOSSARY if len(row) > 1 else row  # by the point's own summary
-    given = {name: value for name, value in _parameters(manifest.get("overrides", [])).items() if name not in reported}
-    return {**given, **row, "error": None}
+        reported = GLOSSARY if len(row) > 1 else row  # by the point's own summary
+        given = _parameters(manifest.get("overrides", []))
+        return {**{name: value for name, value in given.items() if name not in reported}, **row, "error": None}
 
 
 def _failed(path: Path) -> dict[str, Any]:
-    record = json.loads(path.read_text(encoding="utf-8"))
-    given = {"law" if name == "compute" else name: value for name, value in _parameters(record["overrides"]).items()}
-    return {**given, "status": "failed", "error": record["error"]}
+    with _readable(path):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        given = _parameters(record["overrides"])
+        known = {"law" if name == "compute" else name: value for name, value in given.items()}
+        return {**known, "status": "failed", "error": str(record["error"])}
 
 
 def _parameters(overrides: Sequence[str]) -> dict[str, Any]:
