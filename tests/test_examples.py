@@ -43,6 +43,7 @@ def test_examples_are_short_and_named(path: Path) -> None:
     assert path.suffix == ".yaml" or f"tests/examples/{path.name}" in TEXT
 
 
+@pytest.mark.slow
 def test_a_topology_a_law_and_a_workload_in_one_run(folder: Path) -> None:
     asked = re.search(r"python -m simulator (--config-dir \. topology=star.*)", TEXT)
     assert asked is not None

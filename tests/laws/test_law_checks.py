@@ -129,7 +129,7 @@ FACTORIES: dict[str, tuple[Callable[..., Law], st.SearchStrategy]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FACTORIES)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal, localcontext
 from math import inf, pi, sqrt
 
@@ -42,10 +43,10 @@ LAWS: dict[str, Law] = {
     "empirical-values": empirical(**MEASURED, resample="values"),
     "empirical-steps": empirical(**MEASURED),
 }
-for path in sorted((config_dir() / "compute").glob("*.yaml")):  # those of conf/ that are of another kind
-    made = built(None, f"compute={path.stem}").compute
-    if type(made) not in {type(law) for law in LAWS.values()} and path.stem != "dependent":
-        LAWS[path.stem] = made
+KNOWN = {"block_maxima", "dependent", "empirical", *(type(law).__name__ for law in LAWS.values())}
+for path in sorted((config_dir() / "compute").glob("*.yaml")):  # those of conf/ that are of another class
+    if re.search(r"^_target_: [\w.]*?(\w+)$", path.read_text(encoding="utf-8"), re.M)[1] not in KNOWN:
+        LAWS[path.stem] = built(None, f"compute={path.stem}").compute
 INDEPENDENT = {name: law for name, law in LAWS.items() if isinstance(law, IndependentLaw)}
 CONTINUOUS = {k: v for k, v in INDEPENDENT.items() if k not in ("deterministic", "no-spread", "empirical-values")}
 

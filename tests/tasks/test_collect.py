@@ -363,6 +363,7 @@ def test_points_that_are_not_there_are_refused(tmp_path, capsys):
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_code_of_a_plugin_counts_from_the_first_point_on(tmp_path, monkeypatch, capsys):
     """Also where the current folder is not on the path, as for an installed command."""
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(tmp_path))])

@@ -300,6 +300,7 @@ def test_kinds_by_their_place_in_an_iteration() -> None:
     assert "blocks 'compute' are of different lengths" in said
 
 
+@pytest.mark.slow
 def test_empty_blocks_are_left_out_and_counted() -> None:
     times = NORMAL.sample(np.random.default_rng(0), (40, 4))
     times[3, 1] = 0.0
@@ -324,6 +325,7 @@ def test_a_fit_scales_with_the_unit(unit: float) -> None:
     assert other.sample.mean == pytest.approx(one.sample.mean * unit, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("law", [
     paper_law(), dependent(law=NORMAL, common=0.3, memory=0.6), dependent(law=paper_law(), offsets=[-0.5, 0.5] * 4),

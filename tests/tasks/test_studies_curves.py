@@ -63,6 +63,7 @@ def test_tax_against_size() -> None:
     assert (table["wait_mean_se"] <= 0.02 * table["wait_mean"]).all()
 
 
+@pytest.mark.slow
 def test_iteration_time() -> None:
     sizes = [8, 64, 512]
     found = study("iteration_time", f"sizes={sizes}", *QUICK).find()
@@ -112,6 +113,7 @@ def test_optimal_bandwidth_figure() -> None:
     near(table, "bandwidth_reduction", lower)
 
 
+@pytest.mark.slow
 def test_elasticity_against_bandwidth() -> None:
     sizes, links = [8, 4096], [450e9, 3600e9]
     built = study("elasticity_against_bandwidth", f"sizes={sizes}", "links=[450e9,3600e9]", *QUICK)

@@ -59,6 +59,7 @@ def test_bandwidth_as_compute_scales(scaled: pd.DataFrame) -> None:
         assert row["bandwidth_optimal_simulated"] == pytest.approx(row["bandwidth_optimal"], rel=0.03)
 
 
+@pytest.mark.slow
 def test_bandwidth_today_is_the_papers(scaled: pd.DataFrame) -> None:
     assert scaled.loc[("communication_fixed", 256, 1), "bandwidth_optimal"] == pytest.approx(625.5e9, abs=5e7)
     assert scaled.loc[("communication_fixed", 4096, 1), "bandwidth_optimal"] == pytest.approx(440.9e9, abs=5e7)

@@ -82,6 +82,7 @@ def test_bad_input(changes, words):
         search(**changes).find()
 
 
+@pytest.mark.slow
 def test_reproduce_puts_the_claims_of_all_studies_together(tmp_path):
     tax = TaxAgainstSize(
         name="t", sizes=[4, 8], laws={"gumbel": paper_law()}, topology=SWITCH, iterations=2, relative_error=0.5,

@@ -53,6 +53,7 @@ def test_a_summary_stands_for_its_traces(name: str) -> None:
     assert kept.collectives == now.collectives
 
 
+@pytest.mark.slow
 def test_stragglar_is_simulated_as_measured_and_not_with_independent_ranks() -> None:
     found = compare(real("llama3.2-3b_4xa100"))
     whole = reference("stragglar_reference.json")

@@ -138,6 +138,7 @@ def test_an_error_shows_names_as_text_of_one_line(
     assert said.strip().isprintable()
 
 
+@pytest.mark.slow
 def test_the_page_loads_nothing_and_holds_the_pictures(tmp_path: Path) -> None:
     TraceReport(name="my job", traces=str(DLRM)).execute(tmp_path)
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
