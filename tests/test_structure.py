@@ -16,7 +16,7 @@ MODULES = sorted([*(ROOT / "simulator").rglob("*.py"), *(ROOT / "topologies").rg
 # are users of the simulator, come in by it.
 FLOORS = [
     {"arrays", "checks", "lazy", "names", "task", "text"},
-    {"files", "laws", "network", "pictures"},
+    {"files", "laws", "network", "pictures", "tax"},
     {"command", "statistics", "traces", "workload"},
     {"simulation"},
     {"tasks"},

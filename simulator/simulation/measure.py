@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from simulator.arrays import Array
 from simulator.simulation.draws import Draws, Step
+from simulator.tax import of_waits
 from simulator.workload.program import Collective, Program
 
 
@@ -66,23 +67,8 @@ def measure(program: Program, steps: Iterable[Step], draws: Draws) -> Measured:
         end[:, at] = _one_of_group(step.end, a, g, b)
         first_rank = (np.arange(a)[:, None] * g * b + np.arange(b)).ravel()
         straggler[:, at] = np.tile(first_rank, len(step.operations)) + ready.argmax(axis=2) * b
-        wait = start[:, at, None] - ready
-        fastest[:, at] = wait.max(axis=2)
-        mean[:, at] = np.add.reduce(wait, axis=2) / g
-        median[:, at] = middle(wait)
+        fastest[:, at], median[:, at], mean[:, at] = of_waits(start[:, at, None] - ready)
     return Measured(iteration_time, draws.compute, mean, median, fastest, start, end, straggler)
-
-
-def middle(x: Array) -> Array:
-    """Median over the last axis; ``x`` is reordered. One selection, then the largest of the lower half.
-
-    >>> float(middle(np.array([4.0, 1.0, 3.0, 2.0])))
-    2.5
-    """
-    half = x.shape[-1] // 2
-    x.partition(half, axis=-1)
-    upper: Array = x[..., half]
-    return upper if x.shape[-1] % 2 else (x[..., :half].max(axis=-1) + upper) / 2
 
 
 def _blocks(program: Program, index: int) -> tuple[int, int, int]:

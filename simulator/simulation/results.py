@@ -18,6 +18,7 @@ from simulator.network.topology import Cost
 from simulator.simulation import closed_forms
 from simulator.simulation.closed_forms import Prediction
 from simulator.simulation.measure import Measured, barriers
+from simulator.tax import share
 from simulator.workload.program import Collective
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class Tables:
             "latency": latency,
             "transfer": transfer,
             "algorithm": " ".join(dict.fromkeys(cost.algorithm.name for cost in used if cost is not None)),
-            "wait_share": wait / (wait + latency + transfer) if wait + latency + transfer > 0 else 0.0,
+            "wait_share": share(wait, wait + latency + transfer),
             "wait_model": forms.wait,
             "iteration_time_model": forms.iteration_time,
             "elasticity": closed_forms.elasticity(wait, latency, transfer) if fixed else None,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.lazy import pd
+from simulator.tax import most_frequent, of_durations, share
 from simulator.traces.align import Group, Verdict
 
 SUMMARY = (
@@ -42,15 +43,14 @@ def tax_table(groups: Sequence[Group]) -> pd.DataFrame:
 
 def _tax_of(group: Group, first: int) -> pd.DataFrame:
     duration = group.duration / 1e9
-    least, most = duration.min(axis=1), duration.max(axis=1)
-    median, mean = np.median(duration, axis=1), duration.mean(axis=1)
+    least, most, tax = duration.min(axis=1), duration.max(axis=1), of_durations(duration)
     columns: dict[str, Any] = {
         "group": group.name, "operation": group.operation, "collective": group.label, "ranks": len(group.ranks),
         "bytes": group.bytes,
         "start": (group.start.min(axis=1) - first) / 1e9 if group.timed else nan,
         "duration_min": least, "duration_max": most,
-        "tax_fastest": most - least, "tax_median": median - least, "tax_mean": mean - least,
-        "share_fastest": _ratio(most - least, most), "share_median": _ratio(median - least, median),
+        "tax_fastest": tax.fastest, "tax_median": tax.median, "tax_mean": tax.mean,
+        "share_fastest": _ratio(tax.fastest, most), "share_median": _ratio(tax.median, np.median(duration, axis=1)),
         "end_spread": np.ptp(group.end, axis=1) / 1e9 if group.timed else nan,
         "straggler": np.array(group.ranks)[duration.argmin(axis=1)],
     }  # fmt: skip
@@ -80,31 +80,18 @@ def _summary_row(group: Group, verdict: Verdict, tax: pd.DataFrame) -> dict[str,
     }  # fmt: skip
     if own.empty:
         return row
-    counts = own["straggler"].value_counts()
+    straggler, rate = most_frequent(own["straggler"].to_numpy())
     inside = (own["duration_min"] + own["tax_mean"]).sum()
     return row | {
         "tax_fastest_mean": own["tax_fastest"].mean(),
         "tax_fastest_p50": own["tax_fastest"].quantile(0.5),
         "tax_fastest_p99": own["tax_fastest"].quantile(0.99),
         "tax_median_mean": own["tax_median"].mean(),
-        "tax_share": own["tax_mean"].sum() / inside if inside > 0 else 0.0,
+        "tax_share": share(own["tax_mean"].sum(), inside),
         "end_spread_max": own["end_spread"].max(),
-        "straggler": counts[counts == counts.max()].index.min(),
-        "straggler_repeat_rate": counts.max() / len(own),
+        "straggler": straggler,
+        "straggler_repeat_rate": rate,
     }
-
-
-def persistence(repeats: int, collectives: int, ranks: int) -> float:
-    """How likely it is that some rank is last in ``repeats`` or more of the collectives, were all equally often last.
-
-    An upper bound (Bonferroni over ranks of the binomial tail), for collectives independent of each other.
-
-    >>> persistence(49, 49, 4) < 1e-20, round(persistence(15, 49, 4), 2)
-    (True, 0.9)
-    """
-    from scipy.stats import binom
-
-    return min(1.0, ranks * float(binom.sf(repeats - 1, collectives, 1 / ranks)))
 
 
 def block_table(blocks: pd.DataFrame) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from simulator.simulation import closed_forms
 from simulator.simulation.results import LEAST_VALUES
+from simulator.tax import share
 from simulator.text import duration, grid, percent, rate, seconds, size, us
 from simulator.workload.program import Collective
 
@@ -91,7 +92,7 @@ def _iteration(row: dict[str, Any], adds_up: bool) -> Rows:
         ["one iteration", "s", "±", "share", "closed form"],
         ["iteration", *times],
         *(
-            [f"  {name}", seconds(time), "", percent(_ratio(time, whole)) if adds_up else "overlaps", ""]
+            [f"  {name}", seconds(time), "", percent(share(time, whole)) if adds_up else "overlaps", ""]
             for name, time in parts.items()
         ),
     ]
@@ -106,9 +107,9 @@ def _communication(row: dict[str, Any]) -> Rows:
     for rank in ("fastest", "median", "mean"):
         wait = row[f"wait_{rank}"]
         se, closed = (us(row[name]) if rank == "mean" else "" for name in ("wait_mean_se", "wait_model"))
-        rows.append([f"tax of the {rank} rank", us(wait), se, percent(_ratio(wait, wait + moving)), closed])
+        rows.append([f"tax of the {rank} rank", us(wait), se, percent(share(wait, wait + moving)), closed])
     for name in ("latency", "transfer"):
-        rows.append([name, us(row[name]), "", percent(_ratio(row[name], row["wait_mean"] + moving)), ""])
+        rows.append([name, us(row[name]), "", percent(share(row[name], row["wait_mean"] + moving)), ""])
     return rows
 
 
@@ -133,7 +134,3 @@ def _worth(row: dict[str, Any]) -> str:
     """What more bandwidth is worth: of the communication, and of the whole iteration."""
     saved = row["collectives"] * row["transfer"] / row["iteration_time"]
     return f"1 % more bandwidth saves {-row['elasticity']:.2f} % of communication, {saved:.2f} % of the iteration."
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0

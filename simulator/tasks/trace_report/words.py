@@ -7,8 +7,8 @@ from math import isnan
 from typing import Any
 
 from simulator.lazy import pd
+from simulator.tax import persistence
 from simulator.text import duration, grid, percent, printable
-from simulator.traces import measure
 from simulator.traces.findings import Findings
 
 MOST_NOTES = 20
@@ -72,7 +72,7 @@ def _stragglers(summary: pd.DataFrame) -> Iterator[str]:
         if not row["tax_fastest_mean"]:
             continue  # all arrive at once: nobody is last
         repeats = round(row["straggler_repeat_rate"] * row["collectives"])
-        chance = measure.persistence(repeats, row["collectives"], row["ranks"])
+        chance = persistence(repeats, row["collectives"], row["ranks"])
         verdict = "persistent" if chance < 0.01 else "may be chance"
         yield (
             f"{row['group']}, {row['operation']}: rank {row['straggler']} is last in {repeats:,} of "

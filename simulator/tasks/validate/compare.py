@@ -16,8 +16,8 @@ from simulator.statistics.components import LEVEL
 from simulator.tasks.fit.fitted import Fitted
 from simulator.tasks.validate.job import Job
 from simulator.tasks.validate.simulate import STATISTICS, Run, measured_run
+from simulator.tax import persistence
 from simulator.text import duration, percent
-from simulator.traces.measure import persistence
 
 COLUMNS = (
     "group", "operation", "law", "statistic", "measured", "simulated", "low", "high", "relative_error", "agrees",

@@ -13,6 +13,7 @@ from simulator.simulation.draws import Draws, to_ticks
 from simulator.simulation.measure import measure
 from simulator.simulation.vector import Vector
 from simulator.tasks.validate.job import Job
+from simulator.tax import most_frequent, of_waits, share
 
 STATISTICS = {
     "tax_fastest_mean": "s", "tax_fastest_p50": "s", "tax_fastest_p99": "s", "tax_median_mean": "s",
@@ -42,7 +43,6 @@ class Run:
         Args:
             transfer: time of the collective itself, seconds.
         """
-        counts = np.bincount(self.last.astype(np.intp))
         waited = self.mean.sum()
         return {
             "tax_fastest_mean": float(self.fastest.mean()),
@@ -50,19 +50,15 @@ class Run:
             "tax_fastest_p99": float(np.quantile(self.fastest, 0.99)),
             "tax_median_mean": float(self.median.mean()),
             "tax_mean_mean": float(self.mean.mean()),
-            "tax_share": float(waited / (waited + transfer * len(self.mean))) if waited + transfer > 0 else 0.0,
+            "tax_share": float(share(waited, waited + transfer * len(self.mean))),
             "iteration_time": float(self.elapsed.mean()),
-            "repeat_rate": float(counts.max() / len(self.last)),
+            "repeat_rate": most_frequent(self.last.astype(np.intp))[1],
         }
 
 
 def measured_run(job: Job) -> Run:
     """The steps of the trace."""
-    waits = job.waits
-    return Run(
-        waits.max(axis=1), np.median(waits, axis=1), waits.mean(axis=1), job.elapsed.mean(axis=1),
-        job.duration.argmin(axis=1).astype(float),
-    )  # fmt: skip
+    return Run(*of_waits(job.waits.copy()), job.elapsed.mean(axis=1), job.duration.argmin(axis=1).astype(float))
 
 
 def simulated_runs(job: Job, law: Law, runs: int, seed: int, step: Callable[[], None]) -> Sequence[Run]:

@@ -1,0 +1,82 @@
+"""The measures of the synchronization tax, defined once: of waits, and of kernel durations (seed paper, section 3)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.arrays import Array
+
+
+class Tax(NamedTuple):
+    """How long ranks wait at collectives, seconds; each of the shape of the collectives.
+
+    ``fastest`` is the wait of the rank that waits longest (max - min of durations), ``median`` that of the median rank
+    (median - min), ``mean`` the mean over ranks.
+    """
+
+    fastest: Array
+    median: Array
+    mean: Array
+
+
+def of_waits(waits: Array) -> Tax:
+    """The tax of waits (last arrival - own arrival) whose last axis is the ranks; ``waits`` is reordered.
+
+    >>> [float(x) for x in of_waits(np.array([0.0, 1.0, 5.0]))]
+    [5.0, 1.0, 2.0]
+    """
+    fastest, mean = waits.max(axis=-1), np.add.reduce(waits, axis=-1) / waits.shape[-1]
+    return Tax(fastest, middle(waits), mean)
+
+
+def of_durations(durations: Array) -> Tax:
+    """The tax of kernel durations whose last axis is the ranks, which all leave a collective together.
+
+    >>> [float(x) for x in of_durations(np.array([7.0, 8.0, 12.0]))]
+    [5.0, 1.0, 2.0]
+    """
+    least = durations.min(axis=-1)
+    return Tax(durations.max(axis=-1) - least, np.median(durations, axis=-1) - least, durations.mean(axis=-1) - least)
+
+
+def middle(x: Array) -> Array:
+    """Median over the last axis; ``x`` is reordered. One selection, then the largest of the lower half.
+
+    >>> float(middle(np.array([4.0, 1.0, 3.0, 2.0])))
+    2.5
+    """
+    half = x.shape[-1] // 2
+    x.partition(half, axis=-1)
+    upper: Array = x[..., half]
+    return upper if x.shape[-1] % 2 else (x[..., :half].max(axis=-1) + upper) / 2
+
+
+def share(waited: float, inside: float) -> float:
+    """What part of the time inside collectives ranks wait; 0 of no time."""
+    return waited / inside if inside > 0 else 0.0
+
+
+def most_frequent(stragglers: NDArray[np.integer]) -> tuple[int, float]:
+    """The rank that is most often the last (the first of several), and at what share of the collectives it is.
+
+    >>> most_frequent(np.array([2, 0, 2, 1]))
+    (2, 0.5)
+    """
+    ranks, counts = np.unique(stragglers, return_counts=True)
+    return int(ranks[counts.argmax()]), float(counts.max() / len(stragglers))
+
+
+def persistence(repeats: int, collectives: int, ranks: int) -> float:
+    """How likely it is that some rank is last in ``repeats`` or more of the collectives, were all equally often last.
+
+    An upper bound (Bonferroni over ranks of the binomial tail), for collectives independent of each other.
+
+    >>> persistence(49, 49, 4) < 1e-20, round(persistence(15, 49, 4), 2)
+    (True, 0.9)
+    """
+    from scipy.stats import binom
+
+    return min(1.0, ranks * float(binom.sf(repeats - 1, collectives, 1 / ranks)))
