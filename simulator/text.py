@@ -27,13 +27,13 @@ def duration(time: float) -> str:
     return _scaled(time, [(1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")])
 
 
-def within(error: float, form: Callable[[float], str]) -> str:
+def within(error: float, form: Callable[[float], str], sign: str = " ± ") -> str:
     """A standard error behind its value, or nothing where there is none.
 
     >>> within(2e-6, duration), within(float("nan"), duration)
     (' ± 2.000 us', '')
     """
-    return "" if isnan(error) else f" ± {form(error)}"
+    return "" if isnan(error) else f"{sign}{form(error)}"
 
 
 def seconds(time: float) -> str:

@@ -77,7 +77,7 @@ def _segments(found: Calibration, table: pd.DataFrame) -> list[str]:
 def machine_yaml(found: Calibration) -> str:
     """The YAML of a machine: alpha and B of the two-parameter fit, and where they are from."""
     m, whole = found.measured, found.fits().iloc[0]
-    alpha, bandwidth = (within(whole[name], "{:.1g}".format) for name in ("alpha_se", "bandwidth_se"))
+    alpha, bandwidth = (within(whole[name], "{:.1g}".format, ", ± ") for name in ("alpha_se", "bandwidth_se"))
     hardware = f" on {m.hardware}" if m.hardware else ""
     sizes = f"{len(m.sizes)} sizes from {size(found.line.first)} to {size(found.line.last)}"
     return f"""\

@@ -122,8 +122,8 @@ def simulate(job: Experiment, relative_error: float) -> dict[str, Any]:
     """
     while True:
         row = dict(run(job).summary.iloc[0])
-        wait = row["wait_mean"]
-        if row["wait_mean_se"] <= relative_error * wait or wait == 0 or job.iterations * 2 > MOST_ITERATIONS:
+        told = row["iteration_time_se"] >= 0  # NaN for too few iterations
+        if (told and row["wait_mean_se"] <= relative_error * row["wait_mean"]) or job.iterations * 2 > MOST_ITERATIONS:
             return row
         job = replace(job, iterations=2 * job.iterations)
 

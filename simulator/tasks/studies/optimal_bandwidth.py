@@ -16,6 +16,7 @@ from simulator.simulation.experiment import Experiment
 from simulator.simulation.runner import run
 from simulator.task import Progress
 from simulator.tasks.studies.base import Findings, Study, check_sizes
+from simulator.text import within
 from simulator.workload.training import Workload
 
 POINTS = 61  # of a drawn curve
@@ -111,8 +112,8 @@ class OptimalBandwidth(Study):
         distance = f" ({off / error:+.1f} standard errors)" if error > 0 else ""
         lines = [
             f"time x cost is smallest at n = {n} and {bandwidth / 1e9:,.4g} GB/s per rank and direction",
-            f"  iteration {best['iteration_time']:.4f} s by closed form, {checked['iteration_time']:.4f} ± "
-            f"{error:.2g} s simulated{distance}",
+            f"  iteration {best['iteration_time']:.4f} s by closed form, {checked['iteration_time']:.4f}"
+            f"{within(error, '{:.2g}'.format)} s simulated{distance}",
             f"  today's {self.topology.bandwidth / 1e9:,.4g} GB/s would be "
             f"{self._objective(self.domain(n), self.topology.bandwidth) / best['objective'] - 1:.2%} worse",
             *self._notes(n, bandwidth),
