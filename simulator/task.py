@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +25,14 @@ class Outcome:
     text: str
     ok: bool = True
     manifest: Mapping[str, Any] = field(default_factory=dict)
+
+    def lacking(self, reasons: Sequence[str]) -> Outcome:
+        """The outcome with, below its text, why something is missing; it is then not what was to be shown.
+
+        >>> Outcome("tax: 1 ms").lacking(["pictures left out: no ink"])
+        Outcome(text='tax: 1 ms\\npictures left out: no ink', ok=False, manifest={})
+        """
+        return replace(self, text="\n".join([self.text, *reasons]), ok=False) if reasons else self
 
 
 class Task(ABC):

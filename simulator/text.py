@@ -121,9 +121,18 @@ def share_label(part: float, whole: float) -> str:
     return f"{share:.{0 if share >= 9.95 or share == 0 else 1 if share >= 0.995 else 2}f} %"
 
 
+def one_line(text: str) -> str:
+    """Text on one line, single spaces in the place of what cannot be printed.
+
+    >>> one_line("NVIDIA\\tH100 \\x1b 80GB\\n")
+    'NVIDIA H100 80GB'
+    """
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
 def short(name: Any, most: int = 30) -> str:
     """A name on one line, not too long for a picture."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
+    line = one_line(str(name))
     return line if len(line) <= most else line[: most - 1] + "…"
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from simulator.checks import InputError, nearest
+from simulator.text import printable
 
 HELP = """\
 usage: python -m simulator [FLAGS] [KEY=VALUE ...] [+experiment=NAME]
@@ -110,7 +111,7 @@ def help_text(extra: str | None, overrides: Sequence[str] = ()) -> str:
     task = _task(folders, chosen)
     keys = [*_keys_of(folders, task, chosen), *_described(_text(folders, "config")), *HYDRA]
     lines = [line for key, meaning in keys for line in _entry(key, meaning)]
-    return HELP.format(groups=_groups(extra), task=task, keys="\n".join(lines))
+    return HELP.format(groups=_groups(folders), task=task, keys="\n".join(lines))
 
 
 def _text(folders: Sequence[Path], name: str) -> str:
@@ -171,9 +172,8 @@ def _described(text: str, prefix: str = "") -> Iterator[tuple[str, str]]:
             continue
         parents = [*parents[: len(found[1]) // 2], found[2]]
         words = (found[3] or "").partition("source:")[0].strip().rstrip(".")
-        meaning = "".join(c if c.isprintable() else "?" for c in words)
-        if meaning:
-            yield prefix + ".".join(parents), meaning
+        if words:
+            yield prefix + ".".join(parents), printable(words)
 
 
 def _entry(key: str, meaning: str) -> list[str]:
@@ -184,9 +184,8 @@ def _entry(key: str, meaning: str) -> list[str]:
     return [f"  {key if i == 0 else '':<26}{line}" for i, line in enumerate(lines)]
 
 
-def _groups(extra: str | None) -> str:
+def _groups(folders: Sequence[Path]) -> str:
     """The config groups with their options, for the help text."""
-    folders = [config_dir(), *([Path(extra)] if extra else [])]
     found = {path.parent.name for folder in folders for path in folder.glob("*/*.yaml")}
     names = sorted(name for name in found - {"task"} if name.isprintable() and _options(folders, name))
     lines = []

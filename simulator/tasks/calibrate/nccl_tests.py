@@ -22,6 +22,7 @@ from simulator.arrays import Array
 from simulator.checks import InputError, count, nearest, number, one_of, shown
 from simulator.lazy import pd
 from simulator.network.collectives import Kind
+from simulator.text import one_line
 
 TESTS = {
     "allreduce": Kind.ALL_REDUCE, "allgather": Kind.ALL_GATHER, "reducescatter": Kind.REDUCE_SCATTER,
@@ -86,7 +87,7 @@ def read_measurements(
     n = _ranks(path, header.get("nranks"), ranks)
     table = _selected(path, table, select or {}, size_column)
     sizes, times, notes = _values(path, table, size_column, time_column, (smallest, largest))
-    hardware = " ".join("".join(c if c.isprintable() else " " for c in header.get("hardware", "")).split())
+    hardware = one_line(header.get("hardware", ""))
     return Measurements(sizes=sizes, times=times, kind=kind, ranks=n, hardware=hardware, notes=tuple(notes))
 
 

@@ -11,8 +11,8 @@ from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
 from simulator.tasks.calibrate.calibration import Calibration
 from simulator.tasks.calibrate.hockney import Model, relative_errors
-from simulator.tasks.calibrate.words import cut_short, errors_text
-from simulator.text import size
+from simulator.tasks.calibrate.words import errors_text
+from simulator.text import short, size
 
 POINTS = 400  # of a drawn curve
 TICKS = 7  # of its axis
@@ -43,7 +43,7 @@ def picture(found: Calibration) -> Picture:
         name="busbw",
         title=f"{m.kind.label} over {m.ranks} ranks reaches half of its {asymptote:,.0f} GB/s at "
         f"{round(float(value), 1):g} {unit}",
-        subtitle=cut_short(f"off by {errors_text(found.fits().iloc[0])}: {m.hardware or found.origin}"),
+        subtitle=short(f"off by {errors_text(found.fits().iloc[0])}: {m.hardware or found.origin}", 66),
         panels=[bandwidth, errors],
     )
 

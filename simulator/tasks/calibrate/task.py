@@ -67,7 +67,7 @@ class Calibrate(Task):
         wrong = undrawn(lambda: write_pictures([picture(found)], folder))
         (folder / "machine").mkdir()
         (folder / "machine" / f"{found.machine_name}.yaml").write_text(machine_yaml(found), encoding="utf-8")
-        return Outcome("\n".join([f"{self.name}: {text_of(found)}", *wrong]), not wrong)
+        return Outcome(f"{self.name}: {text_of(found)}").lacking(wrong)
 
     def find(self) -> Calibration:
         """Read the file and fit it.

@@ -12,7 +12,7 @@ from simulator.lazy import pd
 from simulator.task import FOLDER
 from simulator.tasks.calibrate.calibration import Calibration
 from simulator.tasks.calibrate.hockney import held_out_error, relative_errors
-from simulator.text import duration, percent, rate, size, within
+from simulator.text import duration, percent, rate, short, size, within
 
 
 def text_of(found: Calibration) -> str:
@@ -23,7 +23,7 @@ def text_of(found: Calibration) -> str:
     lines = [
         f"{m.kind.value} over {m.ranks} ranks, {len(m.sizes)} sizes from {size(line.first)} to {size(line.last)}",
         f"from {found.origin}",
-        *([cut_short(f"measured on {m.hardware}", 80)] if m.hardware else []),
+        *([short(f"measured on {m.hardware}", 80)] if m.hardware else []),
         "",
         "two parameters: T = a + S/b, relative least squares, ± standard error",
         f"  a       {duration(line.latency)}{within(line.latency_se, duration)}",
@@ -98,7 +98,3 @@ def errors_text(fit: Mapping[str, Any] | pd.Series[Any]) -> str:
 
 def _left_out(error: float) -> str:
     return f"; {percent(error)} where left out of the fit" if isfinite(error) else ""
-
-
-def cut_short(line: str, most: int = 66) -> str:
-    return line if len(line) <= most else f"{line[: most - 1]}…"

@@ -37,4 +37,4 @@ class Collect(Task):
         table = sweep_table(read_points([Path(text) for text in self.folders], self.points))
         write_csv(table, folder / "sweep.csv")
         wrong = [*undrawn(lambda: write_pictures(sweep_pictures(table), folder)), *failures(table)]
-        return Outcome("\n".join([sweep_text(table), *wrong]), not wrong)
+        return Outcome(sweep_text(table)).lacking(wrong)

@@ -122,7 +122,7 @@ class FitLaw(Task):
         _tell(progress, STAGES)
         (folder / "compute").mkdir()
         (folder / "compute" / f"{self.law_name}.yaml").write_text(law_yaml(found), encoding="utf-8")
-        return Outcome("\n".join([f"{self.name}: {text_of(found, self.law_name)}", *wrong]), not wrong)
+        return Outcome(f"{self.name}: {text_of(found, self.law_name)}").lacking(wrong)
 
     def fit(self, summary: Summary, origin: str, progress: Progress | None = None) -> Fitted:
         """Fit a law to the blocks of a summary.

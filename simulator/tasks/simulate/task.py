@@ -77,4 +77,4 @@ class Simulate(Experiment, Task):
             timeline.per_rank(self, folder)
         if self.export_traces:
             export.write(self, folder, self.traces_iterations)
-        return Outcome("\n".join([report(result), *wrong]), not wrong, result.manifest)
+        return Outcome(report(result), manifest=result.manifest).lacking(wrong)

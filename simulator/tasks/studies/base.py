@@ -18,6 +18,7 @@ from simulator.network.topology import Cost, Machine, Topology
 from simulator.pictures.draw import undrawn, write_pictures
 from simulator.pictures.panels import Picture
 from simulator.simulation.experiment import Experiment
+from simulator.simulation.results import LEAST_VALUES
 from simulator.simulation.runner import run
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.studies.claims import Claim, claims_table, claims_text, met
@@ -90,8 +91,8 @@ class Study(Task):
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         findings = self.find(progress)
         wrong = findings.write(folder)
-        parts = [f"{self.name}: {findings.text}", *([claims_text(findings.claims)] if findings.claims else []), *wrong]
-        return Outcome("\n\n".join(parts), met(findings.claims) and not wrong)
+        parts = [f"{self.name}: {findings.text}", *([claims_text(findings.claims)] if findings.claims else [])]
+        return Outcome("\n\n".join(parts), met(findings.claims)).lacking(wrong)
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,8 @@ def simulate(job: Experiment, relative_error: float) -> dict[str, Any]:
     """
     while True:
         row = dict(run(job).summary.iloc[0])
-        told = row["iteration_time_se"] >= 0  # NaN for too few iterations
-        if (told and row["wait_mean_se"] <= relative_error * row["wait_mean"]) or job.iterations * 2 > MOST_ITERATIONS:
+        enough = job.iterations >= LEAST_VALUES and row["wait_mean_se"] <= relative_error * row["wait_mean"]
+        if enough or job.iterations * 2 > MOST_ITERATIONS:
             return row
         job = replace(job, iterations=2 * job.iterations)
 

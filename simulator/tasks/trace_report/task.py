@@ -100,8 +100,7 @@ class TraceReport(Task):
             images,
         )
         (folder / "report.html").write_text(whole, encoding="utf-8")
-        text = "\n".join([f"{self.name}: {words.text(findings)}", *wrong])
-        return Outcome(text, findings.usable and not wrong)
+        return Outcome(f"{self.name}: {words.text(findings)}", findings.usable).lacking(wrong)
 
 
 def _blocks(groups: Sequence[Group], traces: Sequence[RankTrace]) -> pd.DataFrame:

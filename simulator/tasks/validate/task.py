@@ -75,7 +75,7 @@ class Validate(Task):
         write_csv(pd.concat([comparison.table for comparison in found], ignore_index=True), folder / "validation.csv")
         wrong = undrawn(lambda: write_pictures(pictures(found), folder))
         text = text_of(found, origin, self.measure, list(left_out(summary)))
-        return Outcome("\n".join([f"{self.name}: {text}", *wrong]), not wrong)
+        return Outcome(f"{self.name}: {text}").lacking(wrong)
 
     def compare(self, summary: Summary, origin: str, progress: Progress | None = None) -> list[Comparison]:
         """Simulate every job of a summary.
