@@ -13,7 +13,22 @@ MAX_RANKS = 2**24  # of a domain, and so of any group or block: a few arrays of 
 
 
 class InputError(ValueError):
-    """A value the user gave cannot be used. The text is one sentence and begins with the field's name."""
+    """A value the user gave cannot be used. Its text is one sentence, of up to three parts.
+
+    Args:
+        field: the field's name, to which a config adds the path of its place; or, alone, the whole sentence.
+        rule: what the field must be.
+        got: what was given instead; shown on one line, and cut where it is long.
+
+    >>> raise InputError("n", "must be a multiple of 4", 6)
+    Traceback (most recent call last):
+    simulator.checks.InputError: n must be a multiple of 4; got 6
+    """
+
+    def __init__(self, field: str, rule: str = "", *got: Any):
+        self.field = field if rule else ""
+        self.rule = rule + "".join(f"; got {shown(value)}" for value in got)
+        super().__init__(f"{field} {self.rule}" if rule else field)
 
 
 def number(
@@ -53,7 +68,7 @@ def number(
         rules += [f"below {below:g}"] if below is not None else []
         rules += [f"at most {most:g}"] if beyond else []
         what = "a number" if infinite else "a finite number"
-        raise InputError(f"{field} must be {', '.join([what, *rules])}; got {shown(value)}")
+        raise InputError(field, f"must be {', '.join([what, *rules])}", value)
     return x + 0.0  # -0.0 becomes 0.0: the two must not give different bytes
 
 
@@ -72,7 +87,7 @@ def count(field: str, value: Any, *, least: int = 1, most: int = 2**63 - 1) -> i
     whole = int(value) if not isinstance(value, bool) and isinstance(value, Integral) else None
     if whole is None or not least <= whole <= most:
         limit = f" and at most {most}" if whole is not None and whole > most else ""
-        raise InputError(f"{field} must be a whole number, at least {least}{limit}; got {shown(value)}")
+        raise InputError(field, f"must be a whole number, at least {least}{limit}", value)
     return whole
 
 
@@ -84,7 +99,7 @@ def text(field: str, value: Any) -> str:
     simulator.checks.InputError: name must be text; got None
     """
     if not isinstance(value, str) or not value:
-        raise InputError(f"{field} must be text; got {shown(value)}")
+        raise InputError(field, "must be text", value)
     return str(value)
 
 
@@ -99,7 +114,7 @@ def texts(field: str, value: Any) -> tuple[str, ...]:
     """
     entries = (value,) if isinstance(value, str) else value
     if not isinstance(entries, list | tuple) or not all(isinstance(entry, str) and entry for entry in entries):
-        raise InputError(f"{field} must be a list of text; got {shown(value)}")
+        raise InputError(field, "must be a list of text", value)
     return tuple(entries)
 
 
@@ -111,7 +126,7 @@ def mapping(field: str, value: Any) -> dict[str, Any]:
     simulator.checks.InputError: mesh must be a mapping from names to values; got [8]
     """
     if not isinstance(value, Mapping) or not all(isinstance(key, str) and key for key in value):
-        raise InputError(f"{field} must be a mapping from names to values; got {shown(value)}")
+        raise InputError(field, "must be a mapping from names to values", value)
     return dict(value)
 
 
@@ -131,7 +146,7 @@ def instance(field: str, value: Any, kind: type[T]) -> T:
         good = isinstance(value, kind)
     if not good or isinstance(value, type):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise InputError(f"{field} must be {article} {kind.__name__}; got {shown(value)}")
+        raise InputError(field, f"must be {article} {kind.__name__}", value)
     return value
 
 
@@ -143,7 +158,7 @@ def flag(field: str, value: Any) -> bool:
     simulator.checks.InputError: timeline must be true or false; got 'yes'
     """
     if not isinstance(value, bool):
-        raise InputError(f"{field} must be true or false; got {shown(value)}")
+        raise InputError(field, "must be true or false", value)
     return value
 
 
@@ -156,7 +171,7 @@ def one_of(field: str, value: Any, allowed: Iterable[str]) -> str:
     """
     names = list(allowed)
     if not isinstance(value, str) or value not in names:
-        raise InputError(f"{field} must be one of {', '.join(names)}; got {shown(value)}{nearest(value, names)}")
+        raise InputError(field, f"must be one of {', '.join(names)}; got {shown(value)}{nearest(value, names)}")
     return value
 
 

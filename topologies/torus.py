@@ -26,14 +26,14 @@ class Torus3D(Topology):
     def __post_init__(self) -> None:
         if self.dims is not None:
             if not isinstance(self.dims, list | tuple) or len(self.dims) != 3:
-                raise InputError(f"dims must be three whole numbers such as [8,8,8]; got {shown(self.dims)}")
+                raise InputError("dims", "must be three whole numbers such as [8,8,8]", self.dims)
             keep(self, dims=tuple(count("dims", side) for side in self.dims))
         super().__post_init__()
 
     def check(self, n: int) -> None:
         if self.dims is not None and prod(self.dims) != n:
             text = "x".join(map(str, self.dims))
-            raise InputError(f"dims must multiply to n = {n}; got {text} = {shown(prod(self.dims))}")
+            raise InputError("dims", f"must multiply to n = {n}; got {text} = {shown(prod(self.dims))}")
 
     def sides(self, n: int) -> tuple[int, ...]:
         """The three sides used for ``n`` ranks."""

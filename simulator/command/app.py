@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from simulator.checks import InputError, shown
+from simulator.checks import InputError
 from simulator.command.flags import help_text, read_flags
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _check_folders(overrides: list[str], multirun: bool) -> None:
         key = text.lstrip("+").partition("=")[0]
         if key in other:
             sweeps = "must be left out with -m: hydra.sweep.dir=FOLDER names the folder of a sweep"
-            raise InputError(f"{key} {sweeps if multirun else 'must go with -m: it is about sweeps'}")
+            raise InputError(key, sweeps if multirun else "must go with -m: it is about sweeps")
 
 
 def _in_its_own_folder(overrides: list[str]) -> list[str]:
@@ -185,7 +185,7 @@ def _time_limit(limit: float | None) -> Iterator[None]:
         return
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise InputError(f"timeout must be longer: the point was not done after {limit:g} s")
+        raise InputError("timeout", f"must be longer: the point was not done after {limit:g} s")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, limit, 1.0)  # again each second: what is raised in a callback gets lost
@@ -216,9 +216,7 @@ def _perform(job: compose.Job) -> Outcome:
         with _Patience(task.steps) as progress:
             outcome = task.execute(partial, progress)
         if not (isinstance(outcome, Outcome) and isinstance(outcome.text, str)):
-            raise InputError(
-                f"execute of {type(task).__name__} must return an Outcome with a text; got {shown(outcome)}"
-            )
+            raise InputError("execute", f"of {type(task).__name__} must return an Outcome with a text", outcome)
         write_manifest({**(outcome.manifest or manifest(job.tree.get("seed"), None, [])), **record}, partial)
     return outcome
 

@@ -60,7 +60,7 @@ plugins=[my_module] on the command line; got 'os.system'
         locate(plugin, key="plugins")
     task: Task = _Builder(packages, choices or {}).construct(tree, "", [Task])
     if not isinstance(task, Task):
-        raise InputError(f"_target_ must construct a Task; {tree['_target_']} gave {shown(task)}")
+        raise InputError("_target_", f"must construct a Task; {tree['_target_']} gave {shown(task)}")
     with paths_in(tree):
         task.check()
     return task
@@ -79,11 +79,12 @@ def check_targets(node: Any, packages: Collection[str], path: str = "") -> None:
                 if not (isinstance(value, str) and _DOTTED.fullmatch(value) and _within(value, packages)):
                     names = ", ".join(packages)
                     raise InputError(
-                        f"{place} must name something in {names} or a module given by plugins=[my_module] on the "
-                        f"command line; got {value!r}"
+                        place,
+                        f"must name something in {names} or a module given by plugins=[my_module] on the command line",
+                        value,
                     )
             elif str(key).startswith("_"):
-                raise InputError(f"{place} is not a key; only _target_ may begin with an underscore")
+                raise InputError(place, "is not a key; only _target_ may begin with an underscore")
             check_targets(value, packages, place)
     elif isinstance(node, list | tuple):
         for i, value in enumerate(node):
@@ -100,7 +101,7 @@ def check_text(text: str, key: str) -> None:
     simulator.checks.InputError: name must not have control characters; got 'a\\x1b[31m'
     """
     if _CONTROL.search(text):
-        raise InputError(f"{key} must not have control characters; got {text!r}")
+        raise InputError(key, "must not have control characters", text)
 
 
 def _within(target: str, packages: Collection[str]) -> bool:
@@ -117,12 +118,12 @@ class _Builder:
     def construct(self, node: Tree, path: str, wanted: Collection[type] = ()) -> Any:
         place = join(path, "_target_")
         if "_target_" not in node:
-            raise InputError(f"{place} must be given: the class that {path or 'the config'} is made of")
+            raise InputError(place, f"must be given: the class that {path or 'the config'} is made of")
         target = locate(node["_target_"], place)
         made = _constructs(target)
         if made is None or (wanted and not any(_is_a(made, kind) for kind in wanted)):
             kinds = " or ".join(kind.__name__ for kind in wanted) or "class"
-            raise InputError(f"{place} must name {_a(kinds)}; {node['_target_']} is none")
+            raise InputError(place, f"must name {_a(kinds)}; {node['_target_']} is none")
         if isinstance(target, type) and (methods := _open_methods(made)):
             raise InputError(f"{place}: {node['_target_']} must define {', '.join(methods)}")
         self._check_keys(node, path, target)
@@ -155,14 +156,14 @@ class _Builder:
         domain = [kind for kind in wanted if _within(f"{kind.__module__}.{kind.__name__}", self._packages)]
         if isinstance(value, Mapping):
             if "_target_" in value and not domain:
-                raise InputError(f"{join(path, '_target_')} is not allowed: {path} is plain data")
+                raise InputError(join(path, "_target_"), f"is not allowed: {path} is plain data")
             if domain and ("_target_" in value or not any(issubclass(kind, Mapping) for kind in wanted)):
                 return self.construct(value, path, domain)
             return {key: self._value(inner, join(path, key), hint) for key, inner in value.items()}
         if isinstance(value, list | tuple):
             return [self._value(inner, f"{path}[{i}]", hint) for i, inner in enumerate(value)]
         if domain and not isinstance(value, tuple(kind for kind in wanted if kind not in domain)):
-            raise InputError(f"{path} must be {_a(domain[0].__name__)} with a _target_; got {value!r}")
+            raise InputError(path, f"must be {_a(domain[0].__name__)} with a _target_", value)
         return value
 
     def _check_keys(self, node: Tree, path: str, target: Any) -> None:
@@ -174,7 +175,7 @@ class _Builder:
                     raise InputError(unknown_key(join(path, key), [join(path, k) for k in known], self._owner(path)))
         for name in known:
             if name not in node and parameters[name].default is inspect.Parameter.empty:
-                raise InputError(f"{join(path, name)} must be given: it has no default")
+                raise InputError(join(path, name), "must be given: it has no default")
 
     def _owner(self, path: str) -> str:
         group = path or "task"
@@ -201,8 +202,8 @@ def locate(name: str, key: str) -> Any:
         if isinstance(error, AttributeError) or (isinstance(error, ModuleNotFoundError) and _is_part(error.name, name)):
             parts = [part for part in vars(found) if not part.startswith("_")] if inspect.ismodule(found) else []
             names = [f"{name.rpartition('.')[0]}.{part}" for part in parts]
-            raise InputError(f"{key} {name!r} does not exist{nearest(name, names)}") from error
-        raise InputError(f"{key} {name!r} cannot be imported: {type(error).__name__}: {error}") from error
+            raise InputError(key, f"{name!r} does not exist{nearest(name, names)}") from error
+        raise InputError(key, f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
     return found
 
 
@@ -212,20 +213,19 @@ def _is_part(module: str | None, name: str) -> bool:
 
 @contextmanager
 def paths_in(tree: Tree, path: str = "") -> Iterator[None]:
-    """Give an InputError that begins with a field's name the path of that field in ``tree``, which is at ``path``."""
+    """Give an InputError about a field the path of that field in ``tree``, which is at ``path``."""
     try:
         yield
     except InputError as error:
-        raise InputError(_placed(str(error), tree, path)) from error
-
-
-def _placed(text: str, tree: Tree, path: str) -> str:
-    word = re.match(r"\w*", text)
-    field = word.group() if word else ""
-    if path:
-        return f"{path}.{text}" if field in tree else f"{path}: {text}"
-    homes = [key for key, node in tree.items() if isinstance(node, Mapping) and field in node]
-    return f"{homes[0]}.{text}" if field not in tree and len(homes) == 1 else text
+        key = re.split(r"\W", error.field, maxsplit=1)[0]  # of inputs.alpha or offsets[3]
+        homes = [name for name, node in tree.items() if isinstance(node, Mapping) and key in node]
+        if path and key in tree:
+            raise InputError(f"{path}.{error.field}", error.rule) from error
+        if path:
+            raise InputError(f"{path}: {error}") from error
+        if key not in tree and len(homes) == 1:
+            raise InputError(f"{homes[0]}.{error.field}", error.rule) from error
+        raise
 
 
 def unknown_key(path: str, known: Sequence[str], owner: str = "") -> str:

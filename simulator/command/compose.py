@@ -68,7 +68,7 @@ def open_loader(extra: str | None) -> Loader:
     ConfigStore.instance().store(group="hydra", name="config", node=HYDRA, provider="hydra")
     if extra is not None:
         if not os.path.isdir(extra):
-            raise InputError(f"--config-dir must be a folder; got {extra!r}")
+            raise InputError("--config-dir", "must be a folder", extra)
         if not os.path.samefile(extra, config_dir()):
             folder = f"{YamlSource.scheme()}://{os.path.abspath(extra)}"
             path.prepend(provider=USER, path=folder, anchor="main")
@@ -88,7 +88,7 @@ def current_job(config: DictConfig) -> Job:
     plugins = _plugins(parse(overrides))
     tree = _resolved(config)
     if tree.pop("plugins", []) != list(plugins):
-        raise InputError("plugins must be named on the command line, as plugins=[my_module], not in a file")
+        raise InputError("plugins", "must be named on the command line, as plugins=[my_module], not in a file")
     choices = {str(group): option for group, option in hydra.runtime.choices.items()}
     limit = tree.pop("timeout", None)
     timeout = None if limit is None else number("timeout", limit, above=0)
@@ -112,7 +112,7 @@ def show(config: DictConfig, what: str, package: str | None, resolve: bool) -> s
         tree = {"hydra": tree}
     shown = OmegaConf.select(OmegaConf.create(tree), package) if package else OmegaConf.create(tree)
     if shown is None:
-        raise InputError(f"--package must be a key of the config; got {package!r}{nearest(package, keys(tree))}")
+        raise InputError("--package", f"must be a key of the config; got {package!r}{nearest(package, keys(tree))}")
     return OmegaConf.to_yaml(shown) if OmegaConf.is_config(shown) else f"{shown}\n"
 
 
@@ -141,7 +141,7 @@ def output_folder(config: DictConfig, key: str) -> Path:
     with sentences():
         folder = OmegaConf.select(config, key)
     if not isinstance(folder, str) or not folder.strip():
-        raise InputError(f"{key} must be the path of a folder; got {folder!r}")
+        raise InputError(key, "must be the path of a folder", folder)
     check_text(folder, key)
     return Path(os.path.abspath(folder))
 
@@ -199,7 +199,7 @@ def _plugins(overrides: Sequence[Override]) -> tuple[str, ...]:
         if override.key_or_group == "plugins" and not override.is_sweep_override():
             names = override.value()
             if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-                raise InputError(f"plugins must be a list of module names such as [my_module]; got {names!r}")
+                raise InputError("plugins", "must be a list of module names such as [my_module]", names)
             return tuple(names)
     return ()
 

@@ -91,7 +91,7 @@ def read_flags(argv: Sequence[str]) -> argparse.Namespace:
         name = unknown[0].partition("=")[0]
         raise InputError(f"flag {name} does not exist{nearest(name, known)}; known flags: {', '.join(known)}")
     if not flags.cfg and (flags.resolve or flags.package is not None):
-        raise InputError(f"{'--resolve' if flags.resolve else '--package'} must go with --cfg job")
+        raise InputError("--resolve" if flags.resolve else "--package", "must go with --cfg job")
     return flags
 
 

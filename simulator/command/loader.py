@@ -67,7 +67,7 @@ def parse(overrides: Sequence[str], loader: ConfigLoader | None = None) -> list[
         if not key:
             raise InputError(f"override {text!r} must be KEY=VALUE; it has no key")
         if key in parsed:
-            raise InputError(f"{key} must be given once; got {parsed[key].input_line!r} and {text!r}")
+            raise InputError(key, f"must be given once; got {parsed[key].input_line!r} and {text!r}")
         parsed[key] = override
     return list(parsed.values())
 
@@ -118,7 +118,7 @@ class Loader(ConfigLoaderImpl):
         """As Hydra does, but a ``???`` in a later file takes the value away that an earlier one gave."""
         if not any(str(default.config_path).startswith("task/") for default in defaults):
             known = ", ".join(self.get_group_options("task"))
-            raise InputError(f"task must be given, in config.yaml or as task=NAME; known are {known}")
+            raise InputError("task", f"must be given, in config.yaml or as task=NAME; known are {known}")
         self._missing: set[str] = set()
         config = super()._compose_config_from_defaults_list(defaults, repo)
         for key in self._missing:
@@ -134,7 +134,7 @@ class Loader(ConfigLoaderImpl):
             raise InputError(about_hydra(f"{path}.yaml"))
         group = path.partition("/")[0]
         if group in ("experiment", "task") and group in result.config:
-            raise InputError(f"{path}.yaml must begin with the line # @package _global_")
+            raise InputError(f"{path}.yaml", "must begin with the line # @package _global_")
         for key, missing in leaves(result.config):
             (self._missing.add if missing else self._missing.discard)(key)
         return result
@@ -163,22 +163,23 @@ class Loader(ConfigLoaderImpl):
         key, _, value = str(override.input_line).partition("=")
         if run_mode is RunMode.RUN:
             raise InputError(
-                f"{key} must have one value without -m; got {value}: add -m to sweep over them, or quote the "
-                f"value, '{key}=\"{value}\"'"
+                key,
+                f"must have one value without -m; got {value}: add -m to sweep over them, or quote the "
+                f"value, '{key}=\"{value}\"'",
             )
         if not override.is_discrete_sweep():
-            raise InputError(f"{key} must list its values, {key}=A,B,C or {key}=range(A,B); got {value}")
+            raise InputError(key, f"must list its values, {key}=A,B,C or {key}=range(A,B); got {value}")
         options = list(islice(override.sweep_string_iterator(), MOST_POINTS + 1))
         if not options:
             known = ", ".join(self.get_group_options(override.key_or_group))
             what = f"; known are {known}" if known else ""
-            raise InputError(f"{override.input_line} must have at least one value to sweep over{what}")
+            raise InputError(str(override.input_line), f"must have at least one value to sweep over{what}")
         return options
 
     def _check_option(self, group: str, option: Any) -> None:
         known = self.get_group_options(group)
         if option not in known:
-            raise InputError(f"{group} must be one of {', '.join(known)}; got {option!r}{nearest(option, known)}")
+            raise InputError(group, f"must be one of {', '.join(known)}; got {option!r}{nearest(option, known)}")
 
     def _explain(self, error: Exception, overrides: list[str], run_mode: RunMode) -> str:
         text = str(error) or str(error.__cause__)
@@ -248,10 +249,10 @@ def _check_hydra(node: DictConfig, typed: Sequence[Override]) -> None:
     for group, option in node.runtime.choices.items():
         home, _, name = str(group).partition("/")
         if home == "hydra" and option != chosen.get(group, GROUPS.get(name)):
-            raise InputError(f"{group} must be chosen on the command line, not in a file; got {option!r}")
+            raise InputError(group, "must be chosen on the command line, not in a file", option)
     for path, target in _targets(OmegaConf.to_container(node.launcher, resolve=True)):
         if path != "_target_":
-            raise InputError(f"hydra.launcher.{path} is not allowed; got {target!r}")
+            raise InputError(f"hydra.launcher.{path}", "is not allowed", target)
 
 
 def _targets(node: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -276,5 +277,5 @@ def sentences() -> Iterator[None]:
     except OmegaConfBaseException as error:
         key = getattr(error, "full_key", None) or "the config"
         if "Missing mandatory value" in str(error):
-            raise InputError(f"{key} must be given; it has no default") from error
-        raise InputError(f"{key} cannot be resolved: {first_sentence(str(error))}") from error
+            raise InputError(key, "must be given; it has no default") from error
+        raise InputError(key, f"cannot be resolved: {first_sentence(str(error))}") from error

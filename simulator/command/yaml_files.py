@@ -96,7 +96,7 @@ def read(path: Path) -> str:
         byte = data[error.start]
         raise InputError(f"{_shown(path)}:{line}: must be UTF-8 text; byte {byte:#04x} is not") from error
     except OSError as error:
-        raise InputError(f"{_shown(path)} cannot be read: {error.strerror}") from error
+        raise InputError(_shown(path), f"cannot be read: {error.strerror}") from error
 
 
 def parse_yaml(text: str, name: str) -> DictConfig:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simulator.arrays import Array
-from simulator.checks import InputError, count, keep, number, shown
+from simulator.checks import InputError, count, keep, number
 from simulator.laws.dependence import Dependence
 
 Noise = Literal["exponential", "uniform", "normal", "none"]
@@ -35,8 +35,9 @@ def refuse_negative(risk: float, cv: float) -> None:
     """Refuse a law under which a time below 0 has a probability ``risk`` above 1e-11."""
     if not risk <= MAX_RISK:
         raise InputError(
-            f"cv must be smaller, so that times below 0 have a probability of at most {MAX_RISK:g}; "
-            f"{cv:g} gives {risk:.2g}"
+            "cv",
+            f"must be smaller, so that times below 0 have a probability of at most {MAX_RISK:g}; "
+            f"{cv:g} gives {risk:.2g}",
         )
 
 
@@ -159,7 +160,7 @@ class IndependentLaw(Law):
         """The time that a rank stays below with probability ``p``, in (0, 1)."""
         p = np.asarray(p, dtype=float)
         if not ((p > 0) & (p < 1)).all():
-            raise InputError(f"p must be probabilities above 0 and below 1; got {shown(p.tolist())}")
+            raise InputError("p", "must be probabilities above 0 and below 1", p.tolist())
         return self.quantile(-np.log(p))
 
     def expected_max(self, n: int) -> float:

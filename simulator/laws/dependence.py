@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import InputError, count, keep, number, shown
+from simulator.checks import InputError, count, keep, number
 
 Array = NDArray[np.float64]
 
@@ -57,17 +57,14 @@ class Dependence:
         keep(self, ranks_per_node=count("ranks_per_node", self.ranks_per_node))
         offsets, spreads = _numbers("offsets", self.offsets), _numbers("spreads", self.spreads)
         if len(offsets) and self.rank > 0:
-            raise InputError("rank must be 0 where offsets are given: either the ranks' effects are drawn, or known")
+            raise InputError("rank", "must be 0 where offsets are given: either the ranks' effects are drawn, or known")
         if len(offsets) and len(spreads) and len(offsets) != len(spreads):
-            raise InputError(f"spreads must be as many as offsets ({len(offsets)}); got {len(spreads)}")
+            raise InputError("spreads", f"must be as many as offsets ({len(offsets)}); got {len(spreads)}")
         if len(offsets) and not np.abs(offsets).max() <= LARGEST_OFFSET:
-            raise InputError(
-                f"offsets must be from -{LARGEST_OFFSET:g} to {LARGEST_OFFSET:g}; got {shown(self.offsets)}"
-            )
+            raise InputError("offsets", f"must be from -{LARGEST_OFFSET:g} to {LARGEST_OFFSET:g}", self.offsets)
         if len(spreads) and not (spreads.min() > 0 and spreads.max() <= MOST_UNLIKE * spreads.min()):
             raise InputError(
-                f"spreads must be above 0, and the largest at most {MOST_UNLIKE:g} times the smallest; got "
-                f"{shown(self.spreads)}"
+                "spreads", f"must be above 0, and the largest at most {MOST_UNLIKE:g} times the smallest", self.spreads
             )
         keep(self, offsets=tuple((offsets - offsets.mean()).tolist()) if len(offsets) else ())
         if len(spreads):
@@ -112,7 +109,9 @@ class Dependence:
         """Raise InputError when the ranks' offsets or spreads do not fit ``n`` ranks."""
         pattern = max(len(self.offsets), len(self.spreads))
         if pattern and n % pattern:
-            raise InputError(f"n must be a multiple of the {pattern} ranks whose offsets or spreads are known; got {n}")
+            raise InputError(
+                "n", f"must be a multiple of the {pattern} ranks whose offsets or spreads are known; got {n}"
+            )
 
     def of_ranks(self, values: Sequence[float], n: int, otherwise: float) -> Array:
         """``values`` repeated over ``n`` ranks; ``otherwise`` for each where there are none."""
@@ -186,5 +185,5 @@ class Dependence:
 
 def _numbers(field: str, values: Any) -> Array:
     if not isinstance(values, list | tuple):
-        raise InputError(f"{field} must be a list of numbers; got {shown(values)}")
+        raise InputError(field, "must be a list of numbers", values)
     return np.array([number(f"{field}[{i}]", value) for i, value in enumerate(values)])

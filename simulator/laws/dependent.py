@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from simulator.arrays import Array
-from simulator.checks import InputError, instance, shown
+from simulator.checks import InputError, instance
 from simulator.laws.base import IndependentLaw, Law, Noise
 from simulator.laws.dependence import Dependence
 
@@ -51,9 +51,7 @@ class Dependent(Law):
 
     def __post_init__(self) -> None:
         if not isinstance(self.law, IndependentLaw):
-            raise InputError(
-                f"law must be one of independent ranks, which the dependence is added to; got {shown(self.law)}"
-            )
+            raise InputError("law", "must be one of independent ranks, which the dependence is added to", self.law)
         instance("dependence", self.dependence, Dependence)
 
     @property

@@ -50,15 +50,16 @@ def empirical(
     skip = count("skip", skip, least=0)
     names = texts("columns", columns)
     if not names or len(set(names)) < len(names):
-        raise InputError(f"columns must be a list of at least one column name, each once; got {shown(columns)}")
+        raise InputError("columns", "must be a list of at least one column name, each once", columns)
     if text("rank", rank) == text("step", step) or {rank, step} & set(names):
         raise InputError(f"rank, step and columns must name different columns; got {rank}, {step}, {', '.join(names)}")
     path = _find(table)
     times = _read(path, rank, step, names).to_numpy()[skip:] * unit
     if times.size == 0 or not (np.isfinite(times) & (times >= 0)).all():
         raise InputError(
-            f"table {path.name} must give every {rank} of every {step} a time of at least 0 after skip = {skip}; "
-            f"got {times.shape[0]} steps with {int((~(times >= 0)).sum())} missing or bad values"
+            "table",
+            f"{path.name} must give every {rank} of every {step} a time of at least 0 after skip = {skip}; "
+            f"got {times.shape[0]} steps with {int((~(times >= 0)).sum())} missing or bad values",
         )
     left_out = f"; the first {skip} left out (compute.skip)" if skip else ""
     origin = f"compute: {times.shape[0]} steps of {times.shape[1]} ranks from {path.name}{left_out}"
@@ -73,7 +74,7 @@ def _find(table: Any) -> Path:
         for path in (Path(table), DATA / table):
             if os.path.isfile(path):
                 return path
-    raise InputError(f"table must be an existing CSV file or one of {', '.join(known)}; {shown(table)} is none")
+    raise InputError("table", f"must be an existing CSV file or one of {', '.join(known)}; {shown(table)} is none")
 
 
 def _read(path: Path, rank: str, step: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -88,14 +89,14 @@ def _read(path: Path, rank: str, step: str, columns: Sequence[str]) -> pd.DataFr
             frame = pd.read_csv(path, comment="#", index_col=False, low_memory=False)
     except Exception as error:  # parsers, decoders and decompressors raise errors of many kinds
         why = (str(error) or type(error).__name__).splitlines()[0]
-        raise InputError(f"table {path} cannot be read as CSV: {why}") from None
+        raise InputError("table", f"{path} cannot be read as CSV: {why}") from None
     twice = [name for name in header if header.count(name) > 1]
     if twice:
-        raise InputError(f"table {path.name} must have columns of different names; it has {twice[0]!r} twice")
+        raise InputError("table", f"{path.name} must have columns of different names; it has {twice[0]!r} twice")
     for column in (rank, step, *columns):
         if column not in frame:
             have = ", ".join(map(str, frame.columns))
-            raise InputError(f"table {path.name} has no column {column!r}{nearest(column, frame)}; it has {have}")
+            raise InputError("table", f"{path.name} has no column {column!r}{nearest(column, frame)}; it has {have}")
     measured = pd.DataFrame({"step": frame[step], "rank": frame[rank]})
     try:
         if measured.isna().to_numpy().any():
@@ -105,7 +106,7 @@ def _read(path: Path, rank: str, step: str, columns: Sequence[str]) -> pd.DataFr
         measured["time"] = frame[list(columns)].astype(float).sum(axis=1, skipna=False)
         wide = measured.pivot(index="step", columns="rank", values="time")
     except ValueError as error:
-        raise InputError(f"table {path.name} must have one row of numbers per {step} and {rank}: {error}") from None
+        raise InputError("table", f"{path.name} must have one row of numbers per {step} and {rank}: {error}") from None
     rows, names = (
         wide.axes[axis] if pd.api.types.is_numeric_dtype(measured[key]) else measured[key].unique()
         for axis, key in enumerate(("step", "rank"))
@@ -121,9 +122,7 @@ def _values(field: str, values: Any, dimensions: int) -> Array:
         times = np.empty(0)
     if times.ndim != dimensions or times.size == 0 or not ((times >= 0) & (times <= LONGEST)).all():
         shape = "a list" if dimensions == 1 else "a table (steps x ranks)"
-        raise InputError(
-            f"{field} must be {shape} of at least one time, each from 0 to {LONGEST:g} s; got {shown(values)}"
-        )
+        raise InputError(field, f"must be {shape} of at least one time, each from 0 to {LONGEST:g} s", values)
     times.flags.writeable = False
     return times
 
@@ -226,8 +225,9 @@ class EmpiricalBlocks(_Measured, Law):
         ranks = self.steps.shape[1]
         if count("n", n) % ranks:
             raise InputError(
-                f"n must be a multiple of the {ranks} measured ranks when whole steps are resampled "
-                f"(or set resample=values); got {n}"
+                "n",
+                f"must be a multiple of the {ranks} measured ranks when whole steps are resampled "
+                f"(or set resample=values); got {n}",
             )
 
     def transform(self, x: Array) -> None:

@@ -97,14 +97,15 @@ class BlockMaxima(Law):
         mu, sigma, xi = number("mu", self.mu), number("sigma", self.sigma, above=0), number("xi", self.xi)
         keep(self, mu=mu, sigma=sigma, xi=xi, m=count("m", self.m, least=2, most=MAX_RANKS))
         if xi >= 1:
-            raise InputError(f"xi must be below 1, since a law with xi >= 1 has no mean; got {xi!r}")
+            raise InputError("xi", "must be below 1, since a law with xi >= 1 has no mean", xi)
         if xi < -1:
-            raise InputError(f"xi must be at least -1, below which no fit has a maximum likelihood; got {xi!r}")
+            raise InputError("xi", "must be at least -1, below which no fit has a maximum likelihood", xi)
         for name, value, low, high in (("sigma", sigma, 1e-9, 1e9), ("mu", abs(mu), 0.0, 1e6 * sigma)):
             if not low <= value <= high:
                 raise InputError(
-                    f"{name} must be of ordinary size (sigma 1e-9 to 1e9, |mu| up to 1e6*sigma), since precision would "
-                    f"be lost; got mu = {mu:g}, sigma = {sigma:g}"
+                    name,
+                    f"must be of ordinary size (sigma 1e-9 to 1e9, |mu| up to 1e6*sigma), since precision would "
+                    f"be lost; got mu = {mu:g}, sigma = {sigma:g}",
                 )
 
     @property

@@ -32,7 +32,7 @@ class ZeroSum(BlockMaxima):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.m != 4:
-            raise InputError(f"m must be 4 for parent zero_sum; got {self.m!r}")
+            raise InputError("m", "must be 4 for parent zero_sum", self.m)
         self.radius  # noqa: B018 - solve now, so that what cannot be met is refused here
         refuse_negative(self.below(-1 / self.cv) if self.sd > 0 else 0.0, self.cv)
 
@@ -52,7 +52,7 @@ class ZeroSum(BlockMaxima):
 
     def check_ranks(self, n: int) -> None:
         if count("n", n) % 4:
-            raise InputError(f"n must be a multiple of 4 for parent zero_sum, whose blocks are 4 ranks; got {n}")
+            raise InputError("n", f"must be a multiple of 4 for parent zero_sum, whose blocks are 4 ranks; got {n}")
 
     def transform(self, x: Array) -> None:
         quads = x.reshape(*x.shape[:-1], -1, 4)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulator.checks import MAX_RANKS, InputError, count, instance, keep, number, one_of, shown, text
+from simulator.checks import MAX_RANKS, InputError, count, instance, keep, number, one_of, text
 from simulator.network.collectives import MAX_BYTES, Algorithm, Kind
 
 
@@ -108,8 +108,9 @@ class Topology(ABC):
         offered = self.algorithms(kind, n)
         if not isinstance(offered, list | tuple) or not offered:
             raise InputError(
-                f"algorithms of {type(self).__name__} must be at least one Algorithm for {kind} over {n} ranks; got "
-                f"{shown(offered)}"
+                "algorithms",
+                f"of {type(self).__name__} must be at least one Algorithm for {kind} over {n} ranks",
+                offered,
             )
         for algorithm in offered:
             instance(f"algorithms of {type(self).__name__}", algorithm, Algorithm)

@@ -108,8 +108,9 @@ class Effects:
         if self.dependence is not None and self.dependence.memory:
             if (iterations + 1) * program.n > MAX_STATES:
                 raise InputError(
-                    f"iterations must be fewer, since AR(1) noise carries a number for each rank between them, at "
-                    f"most {MAX_STATES}; got {iterations} iterations of {program.n} ranks"
+                    "iterations",
+                    f"must be fewer, since AR(1) noise carries a number for each rank between them, at "
+                    f"most {MAX_STATES}; got {iterations} iterations of {program.n} ranks",
                 )
             noise = _stream(seed, 0, 3).standard_normal((iterations + 1, program.n))
             self.states = self.dependence.chain(noise, len(program.computes))

@@ -69,11 +69,12 @@ class Experiment:
         program = self.workload.program(self.n, self.compute)
         if not isinstance(program, Program) or program.n != self.n:
             other = f"one for {program.n}" if isinstance(program, Program) else shown(program)
-            raise InputError(f"workload must write a Program for n = {self.n} ranks; got {other}")
+            raise InputError("workload", f"must write a Program for n = {self.n} ranks; got {other}")
         if program.barriers > MAX_BARRIERS:
             raise InputError(
-                f"workload must give at most {MAX_BARRIERS} barriers (collectives x groups of ranks) in one iteration; "
-                f"got {program.barriers}"
+                "workload",
+                f"must give at most {MAX_BARRIERS} barriers (collectives x groups of ranks) in one iteration; "
+                f"got {program.barriers}",
             )
         self.engine.check(program)
         return program

@@ -97,8 +97,9 @@ def _chunks(experiment: Experiment) -> Iterator[Measured]:
             found, compute = measured.iteration_time[longest], measured.compute[longest]
             longer = "workload" if compute < HORIZON / 2 else "compute"
             raise InputError(
-                f"{longer} must be shorter: an iteration must take less than {HORIZON:g} s, the range of the clock; "
-                f"got {found:g} s, of which {compute:g} s are compute"
+                longer,
+                f"must be shorter: an iteration must take less than {HORIZON:g} s, the range of the clock; "
+                f"got {found:g} s, of which {compute:g} s are compute",
             )
         return measured
 

@@ -76,7 +76,7 @@ class Bootstrap:
 
     def _values(self, name: Quantity, k: float) -> Array:
         if name == "xi" and self.family == "gumbel":
-            raise InputError("name must be another than xi for family gumbel, whose xi is 0 by definition; got 'xi'")
+            raise InputError("name", "must be another than xi for family gumbel, whose xi is 0 by definition; got 'xi'")
         return self.laws.quantity(name, number("k", k, above=0))
 
 

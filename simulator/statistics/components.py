@@ -117,14 +117,14 @@ def components(y: ArrayLike, ranks_per_node: int | None = None) -> Components:
 
     x = np.asarray(y, dtype=float)
     if x.ndim != 2 or x.shape[0] < LEAST or x.shape[1] < 2 or not np.isfinite(x).all():
-        raise InputError(f"times must be of at least {LEAST} blocks on at least 2 ranks; got shape {x.shape}")
+        raise InputError("times", f"must be of at least {LEAST} blocks on at least 2 ranks; got shape {x.shape}")
     blocks, ranks = x.shape
     mean = float(x.mean())
     common, offsets = x.mean(axis=1) - mean, x.mean(axis=0) - mean
     own = x - mean - common[:, None] - offsets
     squares = float((own**2).sum())
     if not squares > 1e-24 * float((x**2).sum()):
-        raise InputError("times must vary from block to block in ways that ranks do not share; they do not")
+        raise InputError("times", "must vary from block to block in ways that ranks do not share; they do not")
 
     of_blocks = float((common**2).sum()) / (blocks - 1)
     alike = of_blocks * ranks * (blocks - 1) * (ranks - 1) / squares  # 1 where ranks have nothing in common

@@ -93,6 +93,7 @@ def gev_parameters(x: Array) -> Array:
         if found.converged[0]:
             return found.at[0]
     raise InputError(
-        f"z must have a GEV likelihood with a maximum above xi = -1; that of these {len(x)} values has none, so fit a "
-        "gumbel law or use compute law empirical"
+        "z",
+        f"must have a GEV likelihood with a maximum above xi = -1; that of these {len(x)} values has none, so fit a "
+        "gumbel law or use compute law empirical",
     )

@@ -144,7 +144,7 @@ def max_stability(
     x = checked_blocks(blocks)
     instances, ranks = x.shape
     if ranks % 2 or ranks < 4:
-        raise InputError(f"blocks must have an even number of ranks, at least 4, to be halved; got {ranks}")
+        raise InputError("blocks", f"must have an even number of ranks, at least 4, to be halved; got {ranks}")
     one_of("centring", centring, get_args(Centring))
     rng = np.random.default_rng(count("seed", seed, least=0))
     draws = Draws.of(clusters, instances, count("replicates", replicates, least=100), rng)

@@ -123,13 +123,13 @@ class _Profile:
     def of(cls, z: Array, quantity: Parameter, family: Family, k: float) -> _Profile:
         fixed = COORDINATE[one_of("quantity", quantity, get_args(Parameter))]
         if quantity == "xi" and family == "gumbel":
-            raise InputError("quantity must be another than xi for family gumbel, whose xi is 0; got 'xi'")
+            raise InputError("quantity", "must be another than xi for family gumbel, whose xi is 0; got 'xi'")
         x, centre, unit = standard(z)
         mu, sigma = gumbel_maxima(x)
         gumbel = np.array([mu[0], np.log(sigma[0]), 0.0])
         best = gumbel if family == "gumbel" else gev_parameters(x)
         if not SHAPES[0] < best[2] < SHAPES[1]:
-            raise InputError(f"z must have a most likely xi between {SHAPES[0]} and {SHAPES[1]}; got {best[2]:.2f}")
+            raise InputError("z", f"must have a most likely xi between {SHAPES[0]} and {SHAPES[1]}; got {best[2]:.2f}")
         free = tuple(i for i in range(2 if family == "gumbel" else 3) if i != fixed)
         size = number("k", k, least=1) if quantity == "expected_max" else None
         return cls(x, centre, unit, fixed, size, best, free)

@@ -81,11 +81,13 @@ class Draws(NamedTuple):
         """
         labels = np.asarray(clusters)
         if labels.shape != (instances,):
-            raise InputError(f"clusters must be one label per instance, shape ({instances},); got shape {labels.shape}")
+            raise InputError(
+                "clusters", f"must be one label per instance, shape ({instances},); got shape {labels.shape}"
+            )
         different, cluster = np.unique(labels, return_inverse=True)
         n = len(different)
         if n < LEAST_CLUSTERS:
-            raise InputError(f"clusters must be at least {LEAST_CLUSTERS} different ones to be resampled; got {n}")
+            raise InputError("clusters", f"must be at least {LEAST_CLUSTERS} different ones to be resampled; got {n}")
         group = np.arange(n) * min(n, GROUPS) // n
         left = np.arange(min(n, GROUPS))[:, None] != group
         counts = np.concatenate([np.ones((1, n)), rng.multinomial(n, np.full(n, 1 / n), size=drawn), left])
@@ -150,7 +152,9 @@ def refit(values: Array, draws: Draws, cluster: NDArray[np.intp], family: Family
             parts.append(np.stack([mu, np.exp(log_sigma), xi, found.converged]))
     mu, sigma, xi, converged = np.concatenate(parts, axis=1)
     if not np.isfinite([mu, sigma, xi]).all():
-        raise InputError("blocks must have maxima that differ in every resample of the clusters; in some all are equal")
+        raise InputError(
+            "blocks", "must have maxima that differ in every resample of the clusters; in some all are equal"
+        )
     return np.stack([centre + unit * mu, unit * sigma, xi]), converged > 0
 
 
@@ -168,7 +172,7 @@ def check_level(level: float, name: str, drawn: int) -> None:
     """
     number("level", level, least=0.5, below=1)
     if 2 / (1 - level) > drawn * (1 + 1e-9):
-        raise InputError(f"{name} must be at least {ceil(2 / (1 - level) - 1e-6)} for level {level:g}; got {drawn}")
+        raise InputError(name, f"must be at least {ceil(2 / (1 - level) - 1e-6)} for level {level:g}; got {drawn}")
 
 
 def interval_of(values: Array, draws: Draws, level: float, method: Method) -> Interval:

@@ -53,7 +53,7 @@ def checked_sample(z: ArrayLike, least: int = 2) -> Array:
     """The values as an array of shape (n,), n >= least, not all equal; else refused in one sentence."""
     x = _finite(z, least)
     if x.min() == x.max():
-        raise InputError(f"z must have values that differ (use compute law deterministic); all are {x[0]:g}")
+        raise InputError("z", f"must have values that differ (use compute law deterministic); all are {x[0]:g}")
     return x
 
 
@@ -68,13 +68,15 @@ def refuse_ties(z: ArrayLike) -> Array:
     sample = describe(x)
     if sample.distinct < LEAST_DISTINCT:
         raise InputError(
-            f"z must have {LEAST_DISTINCT} different values for a GEV fit (use compute law empirical); "
-            f"got {sample.distinct} in {sample.size}"
+            "z",
+            f"must have {LEAST_DISTINCT} different values for a GEV fit (use compute law empirical); "
+            f"got {sample.distinct} in {sample.size}",
         )
     if sample.commonest > MOST_TIED:
         raise InputError(
-            f"z must have no ties of more than {MOST_TIED:.0%} of all for a GEV fit (use compute law empirical); "
-            f"one value makes {sample.commonest:.0%}"
+            "z",
+            f"must have no ties of more than {MOST_TIED:.0%} of all for a GEV fit (use compute law empirical); "
+            f"one value makes {sample.commonest:.0%}",
         )
     return x
 
@@ -94,5 +96,5 @@ def checked_family(z: ArrayLike, family: Family) -> Array:
 def _finite(z: ArrayLike, least: int) -> Array:
     x = np.asarray(z, dtype=float)
     if x.ndim != 1 or len(x) < least or not np.isfinite(x).all():
-        raise InputError(f"z must be at least {least} finite values; got shape {x.shape}")
+        raise InputError("z", f"must be at least {least} finite values; got shape {x.shape}")
     return x

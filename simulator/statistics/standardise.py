@@ -59,12 +59,12 @@ def checked_blocks(blocks: ArrayLike) -> Array:
     """The times as an array of shape (instances, ranks); refused in one sentence where they are no such thing."""
     x = np.asarray(blocks, dtype=float)
     if x.ndim != 2 or x.shape[0] < 1 or x.shape[1] < 2 or not np.isfinite(x).all():
-        raise InputError(f"blocks must be finite times of shape (instances, ranks), at least 2 ranks; got {x.shape}")
+        raise InputError("blocks", f"must be finite times of shape (instances, ranks), at least 2 ranks; got {x.shape}")
     return x
 
 
 def spread(value: float) -> float:
     """A standard deviation, refused where it is 0."""
     if not value > 0:
-        raise InputError("blocks must have times that vary between ranks; all are equal")
+        raise InputError("blocks", "must have times that vary between ranks; all are equal")
     return value

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
-from simulator.checks import InputError, count, keep, mapping, nearest, number, one_of, shown, text, texts
+from simulator.checks import InputError, count, keep, mapping, nearest, number, one_of, text, texts
 from simulator.laws import Law
 from simulator.network.collectives import MAX_BYTES, Kind
 
@@ -34,7 +34,7 @@ class Compute:
     def __post_init__(self) -> None:
         keep_place(self)
         if not isinstance(self.law, Law):
-            raise InputError(f"law of {self.name!r} must be a compute-time law; got {shown(self.law)}")
+            raise InputError("law", f"of {self.name!r} must be a compute-time law", self.law)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +83,12 @@ class Program:
     def __post_init__(self) -> None:
         operations = self.operations
         if not isinstance(operations, list | tuple) or not all(isinstance(op, Operation) for op in operations):
-            raise InputError(f"operations must be a list of Compute and Collective; got {shown(operations)}")
+            raise InputError("operations", "must be a list of Compute and Collective", operations)
         if len(operations) > MAX_OPERATIONS:
-            raise InputError(f"operations must be at most {MAX_OPERATIONS} in one iteration; got {len(operations)}")
+            raise InputError("operations", f"must be at most {MAX_OPERATIONS} in one iteration; got {len(operations)}")
         axes = {axis: count(f"mesh.{axis}", size) for axis, size in mapping("mesh", self.mesh).items()}
         if not axes or ALL in axes:
-            raise InputError(f"mesh must name at least one axis, none of them {ALL!r}; got {shown(dict(self.mesh))}")
+            raise InputError("mesh", f"must name at least one axis, none of them {ALL!r}", dict(self.mesh))
         keep(self, operations=tuple(operations), mesh=axes)
         self._check_operations()
 
@@ -98,15 +98,16 @@ class Program:
         seen: set[str] = set()
         for op in self.operations:
             if op.name in seen:
-                raise InputError(f"operations must have distinct names; got {op.name!r} twice")
+                raise InputError("operations", f"must have distinct names; got {op.name!r} twice")
             for before in op.after:
                 if before not in seen:
                     why = "a later operation" if before in names else f"unknown{nearest(before, seen)}"
-                    raise InputError(f"after of {op.name!r} must name earlier operations; {before!r} is {why}")
+                    raise InputError("after", f"of {op.name!r} must name earlier operations; {before!r} is {why}")
             if isinstance(op, Collective) and op.group not in (ALL, *axes):
                 raise InputError(
-                    f"group of {op.name!r} must be {ALL} or an axis of the mesh ({', '.join(axes)}); got {op.group!r}"
-                    f"{nearest(op.group, axes)}"
+                    "group",
+                    f"of {op.name!r} must be {ALL} or an axis of the mesh ({', '.join(axes)}); got {op.group!r}"
+                    f"{nearest(op.group, axes)}",
                 )
             if isinstance(op, Compute):
                 op.law.check_ranks(self.n)

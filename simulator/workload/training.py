@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
-from simulator.checks import MAX_RANKS, InputError, count, keep, mapping, number, one_of, shown, text
+from simulator.checks import MAX_RANKS, InputError, count, keep, mapping, number, one_of, text
 from simulator.laws import Law
 from simulator.network.collectives import MAX_BYTES, Kind
 from simulator.workload.program import ALL, MAX_OPERATIONS, Collective, Compute, Operation, Program
@@ -62,7 +62,7 @@ class TensorParallel:
         forward = count("forward", self.forward, least=0, most=pairs)
         backward = count("backward", self.backward, least=0, most=pairs - forward)
         if forward + backward == 0:
-            raise InputError("forward and backward must not both be 0: a layer needs a collective")
+            raise InputError("forward", "and backward must not both be 0: a layer needs a collective")
         layers = count("layers", self.layers, most=pairs // (forward + backward))
         kind = Kind(one_of("kind", self.kind, [k.value for k in Kind])).value
         keep(self, layers=layers, forward=forward, backward=backward, kind=kind)
@@ -146,7 +146,7 @@ class Operations:
 
     def __post_init__(self) -> None:
         if not isinstance(self.operations, list | tuple):
-            raise InputError(f"operations must be a list of mappings; got {shown(self.operations)}")
+            raise InputError("operations", "must be a list of mappings", self.operations)
         entries = [mapping(f"operations[{i}]", entry) for i, entry in enumerate(self.operations)]
         keep(self, mesh=mapping("mesh", self.mesh), operations=entries)
 
@@ -164,7 +164,7 @@ class Operations:
             sizes[free[0]] = n // known
         elif free or known != n:
             raise InputError(
-                f"mesh must have sizes that multiply to n = {n}, at most one of them -1; got {shown(dict(self.mesh))}"
+                "mesh", f"must have sizes that multiply to n = {n}, at most one of them -1", dict(self.mesh)
             )
         return {axis: sizes[axis] for axis in self.mesh}
 
@@ -179,6 +179,7 @@ def _operation(i: int, entry: dict[str, Any], law: Law) -> Operation:
         kind = Kind(one_of(f"operations[{i}].kind", entry["kind"], [k.value for k in Kind]))
         return Collective(name=name, kind=kind, nbytes=entry["bytes"], group=entry.get("group", ALL), **placed)
     raise InputError(
-        f"operations[{i}] must have the keys compute [scale] or collective, kind, bytes [group], and may have stream "
-        f"and after; got {', '.join(entry) or 'none'}"
+        f"operations[{i}]",
+        f"must have the keys compute [scale] or collective, kind, bytes [group], and may have stream "
+        f"and after; got {', '.join(entry) or 'none'}",
     )

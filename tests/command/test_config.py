@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from simulator.checks import InputError
 from simulator.command import compose as command
 from simulator.command.app import main
-from simulator.command.build import _hints, build, check_targets, keys, locate, unknown_key
+from simulator.command.build import _hints, build, check_targets, keys, locate, paths_in, unknown_key
 from simulator.command.flags import config_dir, help_text
 from simulator.simulation.experiment import Experiment
 from simulator.task import Task
@@ -404,6 +405,28 @@ def test_missing_unknown_and_misplaced() -> None:
         build({**base(), "topology": {"_target_": "topologies.Rign"}})
     assert "did you mean a.sigma" in unknown_key("sigma", ["a.mu", "a.sigma"])
     assert list(keys({"a": {"b": {"_target_": "x", "c": 1}}})) == ["a", "a.b", "a.b.c"]
+
+
+@pytest.mark.parametrize(
+    ("error", "path", "sentence"),
+    [
+        (InputError("alpha", "must be lower", 1), "topology", "topology.alpha must be lower; got 1"),
+        (InputError("dims[2]", "must be whole"), "topology", "topology.dims[2] must be whole"),
+        (InputError("sigma", "must be lower"), "topology", "topology: sigma must be lower"),
+        (InputError("alpha must be lower"), "topology", "topology: alpha must be lower"),
+        (InputError("alpha", "must be lower"), "", "topology.alpha must be lower"),
+        (InputError("n", "must be lower"), "", "n must be lower"),
+        (InputError("n must be lower"), "", "n must be lower"),
+        (InputError("sigma", "must be lower"), "", "sigma must be lower"),
+    ],
+)
+def test_an_error_has_the_path_of_its_field(error: InputError, path: str, sentence: str) -> None:
+    topology = {"alpha": 1.0, "dims": [8, 8, 8]}
+    again = pickle.loads(pickle.dumps(error))  # as it comes from a worker
+    for raised in (error, again):
+        with pytest.raises(InputError) as caught, paths_in(topology if path else {"n": 8, "topology": topology}, path):
+            raise raised
+        assert str(caught.value) == sentence
 
 
 def test_a_plugin_that_breaks_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

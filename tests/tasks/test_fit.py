@@ -469,6 +469,14 @@ def test_one_straggler_of_many_ranks_has_a_law() -> None:
     assert found.proposal.law.wait(128) == pytest.approx(found.sample.tax, rel=0.05)
 
 
+def test_a_rank_that_never_varies_has_a_law() -> None:
+    times = NORMAL.sample(np.random.default_rng(1), (300, 8))
+    times[:, 3] = NORMAL.mean
+    found = fitted(summary_of(times))
+    drawn_again = found.proposal.law.sample(np.random.default_rng(2), (300, 8))
+    assert drawn_again[:, 3].std() < 0.01 * drawn_again[:, 4].std()
+
+
 @pytest.mark.parametrize("settings", [{}, {"traces": "a", "summary": "b"}])
 def test_one_source_must_be_given(settings: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^traces \(a folder\) or summary \(a trace_summary.json\) must be given"):

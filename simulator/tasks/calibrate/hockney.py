@@ -70,7 +70,7 @@ def fit_line(sizes: Array, times: Array) -> Line:
     n = len(sizes)
     if n < LEAST:
         got = f" ({', '.join(f'{nbytes:.0f}' for nbytes in sizes)} bytes)" if n else ""
-        raise InputError(f"nccl_tests must have at least {LEAST} different sizes to fit; got {n}{got}")
+        raise InputError("nccl_tests", f"must have at least {LEAST} different sizes to fit; got {n}{got}")
     latency, slope = _solve(sizes, times)[0]
     stretches = np.array_split(np.arange(n), min(FOLDS, n))
     without = np.array([_solve(np.delete(sizes, out), np.delete(times, out))[0] for out in stretches])
@@ -118,7 +118,7 @@ def fit_model(sizes: Array, times: Array, segments: int = 1) -> Model:
     """
     n = len(sizes)
     if n < LEAST * segments:
-        raise InputError(f"segments must leave at least {LEAST} sizes to each; {n} sizes do not make {segments}")
+        raise InputError("segments", f"must leave at least {LEAST} sizes to each; {n} sizes do not make {segments}")
     inner = np.arange(LEAST, n - LEAST + 1)
     if len(inner) > 2 * CUTS:
         places = np.searchsorted(sizes, np.geomspace(sizes[0], sizes[-1], CUTS))

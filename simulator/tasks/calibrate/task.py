@@ -54,10 +54,10 @@ class Calibrate(Task):
         if self.ranks is not None:
             count("ranks", self.ranks, least=2)
         if self.topology.alpha != 0 or self.topology.bandwidth != inf:
-            raise InputError("topology must be without alpha and bandwidth, which are fitted; leave them out")
+            raise InputError("topology", "must be without alpha and bandwidth, which are fitted; leave them out")
         if self.machine_name is not None and not re.fullmatch(r"[A-Za-z]\w*", str(self.machine_name), re.ASCII):
             got = shown(self.machine_name)
-            raise InputError(f"machine_name must be letters, digits and underscores, a letter first; got {got}")
+            raise InputError("machine_name", f"must be letters, digits and underscores, a letter first; got {got}")
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``calibration.csv``, ``fits.csv``, the picture ``busbw`` and ``machine/NAME.yaml``."""
@@ -83,7 +83,7 @@ class Calibrate(Task):
         self.topology.check(measured.ranks)
         line = fit_line(measured.sizes, measured.times)
         if line.slope <= 0:
-            raise InputError(f"nccl_tests must have times that grow with the size; those of {path.name} do not")
+            raise InputError("nccl_tests", f"must have times that grow with the size; those of {path.name} do not")
         stem = re.sub(r"\W+", "_", path.stem, flags=re.ASCII)
         return Calibration(
             measured=measured,

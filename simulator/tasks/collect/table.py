@@ -32,7 +32,7 @@ def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> l
     failed: dict[str, dict[str, Any]] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise InputError(f"folders must be folders of finished jobs; {str(folder)!r} is none")
+            raise InputError("folders", f"must be folders of finished jobs; {str(folder)!r} is none")
         own = (folder / "manifest.json").is_file()
         for home in [folder] if own else [path.parent for path in folder.glob("[!.]*/manifest.json")]:
             done[home.name] = _finished(home)
@@ -40,10 +40,10 @@ def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> l
             failed[path.name.removesuffix(FAILED)] = _failed(path)
     points = {**failed, **done}
     if wanted is None and not points:
-        raise InputError("folders must hold finished jobs: folders of sweeps (multirun/SWEEP), or of single points")
+        raise InputError("folders", "must hold finished jobs: folders of sweeps (multirun/SWEEP), or of single points")
     absent = sorted((wanted or set()) - set(points))
     if absent:
-        raise InputError(f"points must be finished or failed points in the folders; {absent[0]!r} is none")
+        raise InputError("points", f"must be finished or failed points in the folders; {absent[0]!r} is none")
     return [{**points[key], "point": key} for key in sorted(points) if wanted is None or key in wanted]
 
 
@@ -53,7 +53,7 @@ def _readable(home: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-        raise InputError(f"folders holds {home}, whose files cannot be read: {error}") from error
+        raise InputError("folders", f"holds {home}, whose files cannot be read: {error}") from error
 
 
 def _finished(home: Path) -> dict[str, Any]:

@@ -28,9 +28,9 @@ class Collect(Task):
 
     def __post_init__(self) -> None:
         if not isinstance(self.folders, list | tuple) or not self.folders:
-            raise InputError(f"folders must be a list of at least one folder; got {self.folders!r}")
+            raise InputError("folders", "must be a list of at least one folder", self.folders)
         if self.points is not None and not self.points:
-            raise InputError("points must name at least one point; got none")
+            raise InputError("points", "must name at least one point; got none")
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``sweep.csv`` and the picture ``sweep``."""

@@ -12,6 +12,7 @@ import numpy as np
 from simulator.arrays import Array
 from simulator.checks import InputError
 from simulator.laws import IndependentLaw, Law, LogNormal, Normal, block_maxima, dependent
+from simulator.laws.dependence import MOST_UNLIKE
 from simulator.statistics import Gev
 from simulator.statistics.components import LEVEL, Components, pooled
 from simulator.tasks.fit.sample import Sample
@@ -139,7 +140,8 @@ def _dependence(
     elif believed("rank"):
         found["rank"] = _short(parts.rank / parts.total)
     if believed("spreads"):
-        found["spreads"] = [_short(spread) for spread in parts.spreads]
+        least = 1.01 * max(parts.spreads) / MOST_UNLIKE  # also of a rank that never varies: a law has no spread of 0
+        found["spreads"] = [_short(max(spread, least)) for spread in parts.spreads]
     if believed("memory"):
         found["memory"] = _short(parts.memory)
     return found

@@ -116,7 +116,9 @@ class Sample:
         x = self.maxima_of(kind)
         b = sqrt(float(x.var(axis=1, ddof=1).mean())) if self.by_instance else float(x.std(ddof=1))
         if not b > 1e-12 * kind.mean:
-            raise InputError(f"blocks {kind.name!r} must have times that vary between ranks; use compute=deterministic")
+            raise InputError(
+                "blocks", f"{kind.name!r} must have times that vary between ranks; use compute=deterministic"
+            )
         return b
 
     def maxima_of(self, kind: Blocks) -> Array:
@@ -190,39 +192,39 @@ def sample_of(
     """
     groups = (group,) if isinstance(group, str) else group
     if groups is not None and not groups:
-        raise InputError("group must name at least one")
+        raise InputError("group", "must name at least one")
     chosen = [own for own in summary.blocks if (groups is None or own.group in groups) and block in (None, own.block)]
     _check_choice(summary, chosen, groups, block)
     kinds = [kind for own in chosen for kind in _kinds(own, measure, per_iteration, many=len(chosen) > 1)]
     kinds = [kind for kind in kinds if len(kind.times)]
     if not kinds:
         raise InputError(
-            f"measure {measure} leaves no block: in each some rank's GPU did nothing; measure=gap takes all time"
+            "measure", f"{measure} leaves no block: in each some rank's GPU did nothing; measure=gap takes all time"
         )
     sizes = sorted({kind.times.shape[1] for kind in kinds})
     if len(sizes) > 1:
         by_size = {n: list(dict.fromkeys(own.group for own in chosen if len(own.ranks) == n)) for n in sizes}
         said = "; ".join(f"of {n} ranks: {_few(names)}" for n, names in by_size.items())
-        raise InputError(f"group must be one or a list of those with the same number of ranks, {said}")
+        raise InputError("group", f"must be one or a list of those with the same number of ranks, {said}")
     n = sizes[0]
     if n < 2:
-        raise InputError("blocks must be on at least 2 ranks; these are on 1")
+        raise InputError("blocks", "must be on at least 2 ranks; these are on 1")
     if m is None:
         m = next((size for size in range(LEAST_GROUP, n) if n % size == 0), n)
     if n % m or m < 2:
-        raise InputError(f"m must be at least 2 and divide the {n} ranks of a block; got {m}")
+        raise InputError("m", f"must be at least 2 and divide the {n} ranks of a block; got {m}")
     ranks = {(own.group, tuple(own.ranks)) for own in chosen}
     return Sample(kinds, ranks.pop()[1] if len(ranks) == 1 else None, m, strided, by_instance, relative)
 
 
 def _check_choice(summary: Summary, chosen: Sequence[Block], groups: Sequence[str] | None, block: str | None) -> None:
     if not summary.blocks:
-        raise InputError("blocks must be of matched ranks; there are none")
+        raise InputError("blocks", "must be of matched ranks; there are none")
     for field, values in (("group", groups or ()), ("block", () if block is None else (block,))):
         known = list(dict.fromkeys(getattr(own, field) for own in summary.blocks))
         for value in values:
             if value not in known:
-                raise InputError(f"{field} must be one of {_few(known)}; got {shown(value)}{nearest(value, known)}")
+                raise InputError(field, f"must be one of {_few(known)}; got {shown(value)}{nearest(value, known)}")
     if not chosen:
         raise InputError(f"block {shown(block)} is not one of group {', '.join(groups or ())}")
 
@@ -234,10 +236,10 @@ def _few(names: Sequence[str], most: int = 12) -> str:
 
 def _kinds(own: Block, measure: str, per_iteration: int, many: bool) -> list[Blocks]:
     if measure == "gap" and not own.gap:
-        raise InputError("measure must be busy for a table of operations, which does not say what was between them")
+        raise InputError("measure", "must be busy for a table of operations, which does not say what was between them")
     if per_iteration > max(1, len(own.busy)):
         raise InputError(
-            f"blocks_per_iteration must be at most the {len(own.busy)} blocks there are; got {per_iteration}"
+            "blocks_per_iteration", f"must be at most the {len(own.busy)} blocks there are; got {per_iteration}"
         )
     times = np.array(own.gap if measure == "gap" else own.busy, dtype=float).reshape(-1, len(own.ranks)) / 1e9
     label = np.array(own.collective, dtype=np.int64)

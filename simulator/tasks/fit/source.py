@@ -16,7 +16,7 @@ def check_source(traces: str | Sequence[str] | None, summary: str | None) -> Non
     """Raise InputError unless one of the two is given."""
     if (traces is None) == (summary is None):
         both = "not both" if traces is not None else "neither is given"
-        raise InputError(f"traces (a folder) or summary (a trace_summary.json) must be given, one of them; {both}")
+        raise InputError("traces", f"(a folder) or summary (a trace_summary.json) must be given, one of them; {both}")
     if summary is not None:
         text("summary", summary)
 

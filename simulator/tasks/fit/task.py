@@ -102,7 +102,9 @@ class FitLaw(Task):
             count(f"sizes[{i}]", n, least=2, most=MAX_RANKS)
         if not re.fullmatch(r"[A-Za-z]\w{0,99}", text("law_name", self.law_name), re.ASCII):
             got = shown(self.law_name)
-            raise InputError(f"law_name must be up to 100 letters, digits and underscores, a letter first; got {got}")
+            raise InputError(
+                "law_name", f"must be up to 100 letters, digits and underscores, a letter first; got {got}"
+            )
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``parameters.csv``, ``tau.csv``, ``tests.csv``, ``ranks.csv``, the picture ``fit``, and the law as
@@ -135,8 +137,9 @@ class FitLaw(Task):
         maxima, iterations = len(clusters), int(clusters.max()) + 1
         if maxima < LEAST_MAXIMA or iterations < LEAST_CLUSTERS:
             raise InputError(
-                f"blocks must give at least {LEAST_MAXIMA} maxima of m = {sample.m} ranks, of {LEAST_CLUSTERS} "
-                f"iterations; those of {origin} give {maxima} of {iterations}"
+                "blocks",
+                f"must give at least {LEAST_MAXIMA} maxima of m = {sample.m} ranks, of {LEAST_CLUSTERS} "
+                f"iterations; those of {origin} give {maxima} of {iterations}",
             )
         z = checked_family(sample.z(), "gumbel")
         parts = pooled(sample.scores, self.ranks_per_node)
@@ -148,7 +151,7 @@ class FitLaw(Task):
         _tell(progress, 2)
         family: Family = "gev" if self.family == "gev" else "gumbel"
         if family not in laws:
-            raise InputError(f"family must be gumbel, since there is no GEV fit: {no_gev}")
+            raise InputError("family", f"must be gumbel, since there is no GEV fit: {no_gev}")
         return Fitted(
             origin=origin, sample=sample, laws=laws, no_gev=no_gev, distance=distance,
             ratio=gumbel_or_gev(z) if "gev" in laws else None, stability=self._stability(sample, clusters),
@@ -173,11 +176,11 @@ class FitLaw(Task):
         per_node = self.ranks_per_node
         if per_node is not None and (per_node < 2 or found.n % per_node or per_node == found.n):
             raise InputError(
-                f"ranks_per_node must be at least 2 and make several whole nodes of {found.n} ranks; got {per_node}"
+                "ranks_per_node", f"must be at least 2 and make several whole nodes of {found.n} ranks; got {per_node}"
             )
         small = [n for n in self.sizes if n < found.m]
         if small:
-            raise InputError(f"sizes must be at least m = {found.m}, the ranks of one maximum; got {small[0]}")
+            raise InputError("sizes", f"must be at least m = {found.m}, the ranks of one maximum; got {small[0]}")
         return found
 
     def _laws(self, sample: Sample, clusters: NDArray[np.int64]) -> tuple[dict[Family, Bootstrap], str]:

@@ -61,7 +61,7 @@ class Simulate(Experiment, Task):
             ("traces_iterations", kernels, MAX_KERNELS, "kernels (ranks x iterations x operations)"),
         ):  # fmt: skip
             if found > most:
-                raise InputError(f"{key} must give at most {most} {what}; got {found}")
+                raise InputError(key, f"must give at most {most} {what}; got {found}")
         self.costs  # noqa: B018
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:

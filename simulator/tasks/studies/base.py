@@ -198,17 +198,17 @@ def mean_cost(job: Experiment) -> Cost:
 def check_sizes(field_name: str, sizes: Sequence[int], least: int = 1) -> None:
     """Refuse an empty list of domain sizes, one with something that is no size, and one that names a size twice."""
     if not isinstance(sizes, list | tuple) or not sizes:
-        raise InputError(f"{field_name} must be a list of at least one domain size; got {sizes!r}")
+        raise InputError(field_name, "must be a list of at least one domain size", sizes)
     for n in sizes:
         count(field_name, n, least=least)
     if len(set(sizes)) < len(sizes):
-        raise InputError(f"{field_name} must name each domain size once; got {list(sizes)}")
+        raise InputError(field_name, f"must name each domain size once; got {list(sizes)}")
 
 
 def under(field_name: str, named: Mapping[str, Named]) -> dict[str, Named]:
     """The entries of a field by their full names, ``topologies.ring``; refuses a field without any."""
     if not named:
-        raise InputError(f"{field_name} must have at least one entry; got none")
+        raise InputError(field_name, "must have at least one entry; got none")
     return {f"{field_name}.{name}": entry for name, entry in named.items()}
 
 
@@ -250,8 +250,9 @@ def check_synchronous(field_name: str, workload: Workload, law: Law, n: int) -> 
     groups = [op.group for op in program.operations if isinstance(op, Collective)]
     if len(program.streams) > 1 or not groups or any(program.blocks(group)[1] != n for group in groups):
         raise InputError(
-            f"{field_name} must be bulk-synchronous (one stream, and collectives of all ranks), so that no wait "
-            f"depends on the topology"
+            field_name,
+            "must be bulk-synchronous (one stream, and collectives of all ranks), so that no wait "
+            "depends on the topology",
         )
 
 

@@ -45,7 +45,7 @@ class ElasticityAgainstBandwidth(Study):
     def __post_init__(self) -> None:
         check_points(self.sizes, self.compute, {"topology": self.topology}, {"workload": self.workload}, least=2)
         if not isinstance(self.links, list | tuple) or not self.links:
-            raise InputError(f"links must be a list of at least one bandwidth; got {self.links!r}")
+            raise InputError("links", "must be a list of at least one bandwidth", self.links)
         for link in self.links:
             number("links", link, above=0)
         number("lowest", self.lowest, above=0)

@@ -134,7 +134,7 @@ class FlopsScaling(Study):
         count("reference_n", self.reference_n, least=2)
         check_points([self.reference_n], self.compute, {"topology": self.topology}, {}, least=2)
         if not isinstance(self.factors, list | tuple) or not self.factors:
-            raise InputError(f"factors must be a list of at least one number; got {self.factors!r}")
+            raise InputError("factors", "must be a list of at least one number", self.factors)
         for factor in self.factors:
             number("factors", factor, above=0)
         number("flops", self.flops, above=0)

@@ -66,7 +66,7 @@ class OptimalBandwidth(Study):
         number("lowest", self.lowest, above=0)
         number("highest", self.highest, above=0)
         if self.highest <= self.lowest:
-            raise InputError(f"highest must be above lowest = {self.lowest:g}; got {self.highest:g}")
+            raise InputError("highest", f"must be above lowest = {self.lowest:g}; got {self.highest:g}")
         for n in self.sizes:
             self.topology.check(n)
             self.compute.check_ranks(n)
@@ -86,7 +86,7 @@ class OptimalBandwidth(Study):
         job = self._job(n, inf)
         prediction = predict(job.program, job.costs)
         if prediction.iteration_time is None or not isfinite(prediction.iteration_time):
-            raise InputError(f"workload must have a closed form of its iteration time; {prediction.reason}")
+            raise InputError("workload", f"must have a closed form of its iteration time; {prediction.reason}")
         return Domain(n, prediction.iteration_time, fsum(cost.volume for cost in job.costs if cost is not None))
 
     def best(self, domain: Domain) -> float:

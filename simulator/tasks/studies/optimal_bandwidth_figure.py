@@ -109,7 +109,7 @@ class OptimalBandwidthFigure(Study):
         topologies = under("topologies", self.topologies)
         check_points(self.sizes, self.compute, topologies, {"workload": self.workload}, least=2)
         if not self.targets:
-            raise InputError(f"targets must be a list of at least one elasticity; got {self.targets!r}")
+            raise InputError("targets", "must be a list of at least one elasticity", self.targets)
         for target in self.targets:
             number("targets", target, above=-1, below=0)
         super().__post_init__()

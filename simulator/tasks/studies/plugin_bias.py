@@ -75,8 +75,9 @@ class ScipyLaw(IndependentLaw):
         known = [name for name, kind in vars(stats).items() if isinstance(kind, stats.rv_continuous)]
         if self.distribution not in known:
             raise InputError(
-                f"distribution must be a continuous distribution of scipy.stats; got {self.distribution!r}"
-                f"{nearest(self.distribution, known)}"
+                "distribution",
+                f"must be a continuous distribution of scipy.stats; got {self.distribution!r}"
+                f"{nearest(self.distribution, known)}",
             )
         number("mean", self.mean)
         number("sd", self.sd, above=0)
@@ -86,8 +87,9 @@ class ScipyLaw(IndependentLaw):
             moments = []
         if not moments or not np.isfinite(moments).all():
             raise InputError(
-                f"shapes must be those of {self.distribution} in scipy.stats, with a finite mean and variance; got "
-                f"{self.shapes!r}"
+                "shapes",
+                f"must be those of {self.distribution} in scipy.stats, with a finite mean and variance",
+                self.shapes,
             )
 
     @property
@@ -146,7 +148,7 @@ class PluginBias(Study):
         check_sizes("block_sizes", self.block_sizes, least=2)
         check_sizes("sizes", self.sizes, least=2)
         if max(self.sizes) < max(self.block_sizes):
-            raise InputError(f"sizes must reach max(block_sizes) = {max(self.block_sizes)}; got {list(self.sizes)!r}")
+            raise InputError("sizes", f"must reach max(block_sizes) = {max(self.block_sizes)}", list(self.sizes))
         count("blocks", self.blocks, least=100)
         count("iterations", self.iterations, least=2)
         super().__post_init__()

@@ -27,7 +27,7 @@ class Reproduce(Task):
 
     def __post_init__(self) -> None:
         if not self.studies:
-            raise InputError("studies must have at least one entry; got none")
+            raise InputError("studies", "must have at least one entry; got none")
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         claims: list[Claim] = []

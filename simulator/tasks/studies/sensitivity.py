@@ -46,12 +46,12 @@ class Sensitivity(Study):
     def __post_init__(self) -> None:
         if not isinstance(self.compute, BlockMaxima):
             raise InputError(
-                f"compute must be a law of block maxima: gumbel, frechet or weibull; got {self.compute.name}"
+                "compute", f"must be a law of block maxima: gumbel, frechet or weibull; got {self.compute.name}"
             )
         count("n", self.n, least=self.compute.m)
         check_points([self.n], self.compute, {"topology": self.topology}, {"workload": self.workload})
         if any(op.law != self.compute for op in self._job.program.operations if isinstance(op, Compute)):
-            raise InputError("workload must run blocks of the law as it is: scaling weak, and no scale")
+            raise InputError("workload", "must run blocks of the law as it is: scaling weak, and no scale")
         number("target", self.target, above=-1, below=0)
         under("inputs", self.inputs)
         for name, ends in self.inputs.items():
@@ -60,11 +60,11 @@ class Sensitivity(Study):
 
     def _check_input(self, name: str, ends: Mapping[str, Values]) -> None:
         if not isinstance(ends, Mapping) or set(ends) != {"low", "high"}:
-            raise InputError(f"inputs.{name} must have the keys low and high; got {ends!r}")
+            raise InputError(f"inputs.{name}", "must have the keys low and high", ends)
         for end, values in ends.items():
             place = f"inputs.{name}.{end}"
             if not isinstance(values, Mapping) or name not in values:
-                raise InputError(f"{place} must be a mapping that gives {name}; got {values!r}")
+                raise InputError(place, f"must be a mapping that gives {name}", values)
             for key, value in values.items():
                 number(f"{place}.{one_of(place, key, LABELS)}", value)
             self._refuse(place, {**self._base, **values})

@@ -65,8 +65,9 @@ class TraceReport(Task):
         if any(path.name.lower().endswith(TABLES) for path in paths):
             if len(paths) > 1 or self.table is None or not self.table.collectives:
                 raise InputError(
-                    "traces must be one table, with table.collectives={all_reduce: COLUMN} and the other keys of "
-                    "table, or traces ending in .json or .json.gz"
+                    "traces",
+                    "must be one table, with table.collectives={all_reduce: COLUMN} and the other keys of "
+                    "table, or traces ending in .json or .json.gz",
                 )
             groups, blocks = tables.read(paths[0], self.table, tolerance)
             return findings_of(groups, blocks)
@@ -75,7 +76,7 @@ class TraceReport(Task):
             workers=self.workers, progress=progress,
         )  # fmt: skip
         if not traces:
-            raise InputError(f"traces hold no file that can be used; {left_out[0].reason}")
+            raise InputError("traces", f"hold no file that can be used; {left_out[0].reason}")
         groups = align(traces, tolerance)
         return findings_of(groups, _blocks(groups, traces), traces, left_out)
 

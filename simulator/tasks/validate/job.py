@@ -113,9 +113,9 @@ def jobs_of(summary: Summary, *, measure: str, group: str | None, operation: str
         ("operation", operation, {o for _, o in known}),
     ):
         if value is not None and value not in names:
-            raise InputError(f"{field} must be one of {', '.join(sorted(names)) or 'none at all'}; got {value!r}")
+            raise InputError(field, f"must be one of {', '.join(sorted(names)) or 'none at all'}", value)
     if measure == "gap" and not any(block.gap for block in summary.blocks):
-        raise InputError("measure must be busy for a table of operations, which does not say what was between them")
+        raise InputError("measure", "must be busy for a table of operations, which does not say what was between them")
     found = []
     for own in summary.collectives:
         if group in (None, own.group) and operation in (None, own.operation) and not own.leading:
@@ -123,8 +123,9 @@ def jobs_of(summary: Summary, *, measure: str, group: str | None, operation: str
             found += list(_job(own, blocks, measure))
     if not found:
         raise InputError(
-            f"collectives must have a compute block before them on the same ranks, at least 2, in {LEAST_STEPS} steps "
-            "or more; none has"
+            "collectives",
+            f"must have a compute block before them on the same ranks, at least 2, in {LEAST_STEPS} steps "
+            "or more; none has",
         )
     return found
 

@@ -61,7 +61,7 @@ class Validate(Task):
         for name in ("traces", "summary", "group", "measure", "level", "sizes"):
             given = getattr(self.fit, name)
             if (tuple(given) if name == "sizes" else given) != getattr(FitLaw, name):
-                raise InputError(f"fit.{name} must be left out; {name} is the key of a validation")
+                raise InputError(f"fit.{name}", f"must be left out; {name} is the key of a validation")
         one_of("measure", self.measure, ["busy", "gap"])
         count("runs", self.runs, least=20, most=100_000)
         count("seed", self.seed, least=0)
