@@ -1,13 +1,22 @@
-"""Input checks: each raises one sentence that names the field, what was found and what is allowed."""
+"""Input checks: each raises one sentence that names the field, what is allowed and what was found.
+
+A class derives from ``Checked`` and says in the hints of its fields what they take: ``relative: bool``, ``centring:
+Literal["instance", "block"]``, ``seed: Annotated[int, Rule(least=0)]``. The same hints say what a config may give to a
+class that does not.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from abc import ABC
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
+from functools import cache, partial
 from itertools import islice
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 MAX_RANKS = 2**24  # of a domain, and so of any group or block: a few arrays of their times fit into memory
 
@@ -27,8 +36,13 @@ class InputError(ValueError):
 
     def __init__(self, field: str, rule: str = "", *got: Any):
         self.field = field if rule else ""
-        self.rule = rule + "".join(f"; got {shown(value)}" for value in got)
-        super().__init__(f"{field} {self.rule}" if rule else field)
+        self.rule = rule
+        self.got = "".join(f"; got {shown(value)}" for value in got)
+        super().__init__(f"{field} {rule}{self.got}" if rule else field)
+
+    def within(self, path: str) -> InputError:
+        """The same of a field whose place is ``path``."""
+        return InputError(f"{path}.{self.field}", f"{self.rule}{self.got}")
 
 
 def number(
@@ -72,7 +86,7 @@ def number(
     return x + 0.0  # -0.0 becomes 0.0: the two must not give different bytes
 
 
-def count(field: str, value: Any, *, least: int = 1, most: int = 2**63 - 1) -> int:
+def count(field: str, value: Any, *, least: int | None = 1, most: int | None = 2**63 - 1) -> int:
     """Return ``value`` as an int in ``[least, most]``; NumPy's integers are whole numbers too.
 
     Raises:
@@ -85,9 +99,10 @@ def count(field: str, value: Any, *, least: int = 1, most: int = 2**63 - 1) -> i
     simulator.checks.InputError: n must be a whole number, at least 1; got 1.5
     """
     whole = int(value) if not isinstance(value, bool) and isinstance(value, Integral) else None
-    if whole is None or not least <= whole <= most:
-        limit = f" and at most {most}" if whole is not None and whole > most else ""
-        raise InputError(field, f"must be a whole number, at least {least}{limit}", value)
+    beyond = whole is not None and most is not None and whole > most
+    if whole is None or beyond or (least is not None and whole < least):
+        limits = ([] if least is None else [f"at least {least}"]) + [f"at most {most}"] * beyond
+        raise InputError(field, f"must be a whole number{', ' if limits else ''}{' and '.join(limits)}", value)
     return whole
 
 
@@ -202,3 +217,143 @@ def keep(owner: Any, **values: Any) -> None:
     """Store checked values in the fields of a frozen dataclass, from its ``__post_init__``."""
     for name, value in values.items():
         object.__setattr__(owner, name, value)
+
+
+class Rule:
+    """What a field takes beyond its type: the arguments of ``number``, ``count`` or ``one_of``, which check it.
+
+    Of a list or a mapping: whether it must be ``filled``; of a list: whether each entry may be there but ``once``.
+    """
+
+    def __init__(self, **arguments: Any):
+        self.arguments = arguments
+
+
+Finite = Annotated[float, Rule(infinite=False)]
+Positive = Annotated[float, Rule(above=0)]
+Check = Callable[[str, Any], Any]
+
+
+class Checked:
+    """A dataclass whose fields are checked by their hints, and stored as these say (a whole number as a float).
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Link(Checked):
+    ...     alpha: Annotated[float, Rule(least=0)]
+    ...     ranks: int | None = None
+    ...     kind: Literal["ring", "tree"] = "ring"
+    >>> Link(1)
+    Link(alpha=1.0, ranks=None, kind='ring')
+    >>> Link(1e-6, kind="rign")
+    Traceback (most recent call last):
+    simulator.checks.InputError: kind must be one of ring, tree; got 'rign' (did you mean ring?)
+    """
+
+    def __post_init__(self) -> None:
+        for name, (check, default) in _checks(type(self)).items():  # type: ignore[arg-type]
+            value = getattr(self, name)
+            if value is not default:  # what the class itself says need not be checked
+                object.__setattr__(self, name, check(name, value))
+
+
+@cache
+def _checks(owner: type) -> dict[str, tuple[Check, Any]]:
+    hints: dict[str, Any] = {}
+    for kind in reversed(owner.__mro__):
+        hints |= hints_of(kind)
+    checks = {field.name: (check_of(hints.get(field.name)), field.default) for field in fields(owner)}
+    return {name: pair for name, pair in checks.items() if pair[0] is not anything}
+
+
+def hints_of(target: Any) -> dict[str, Any]:
+    """The type hints of a class's fields or a function's parameters; none where they cannot be resolved."""
+    plain = isinstance(target, type) and not is_dataclass(target)
+    try:
+        return get_type_hints(target.__init__ if plain else target, include_extras=True)
+    except Exception:  # a user's own annotations need not resolve
+        return {}
+
+
+def check_of(hint: Any) -> Check:
+    """The check that a type hint asks for; what is neither plain data nor a class of ours takes anything.
+
+    >>> check_of(Sequence[int])("sizes", [8, 64])
+    (8, 64)
+    >>> check_of(float | str)("ratio", None)
+    Traceback (most recent call last):
+    simulator.checks.InputError: ratio must be a number or text; got None
+    """
+    rule: dict[str, Any] = {}
+    if get_origin(hint) is Annotated:
+        hint, *said = get_args(hint)
+        rule = next((one.arguments for one in said if isinstance(one, Rule)), rule)
+    origin, parts = get_origin(hint), [part for part in get_args(hint) if part is not ...]
+    kind = origin or hint
+    if origin is Literal:
+        return partial(one_of, allowed=parts)
+    if origin in (Union, UnionType):
+        others = [check_of(part) for part in parts if part is not NoneType]
+        return partial(_any_of, checks=others, none=NoneType in parts)
+    if not isinstance(kind, type):
+        return anything
+    if kind in _PLAIN:
+        return partial(one_of if "allowed" in rule else _PLAIN[kind], **(rule or _BARE.get(kind, {})))
+    if issubclass(kind, Mapping):
+        return partial(_each_value, check=check_of(parts[1]) if parts else anything, **rule)
+    if issubclass(kind, Sequence):
+        of = _MANY.get(_bare(parts[0]), "") if parts else ""
+        return partial(_each_entry, check=check_of(parts[0]) if parts else anything, of=of, **rule)
+    ours = is_dataclass(kind) or issubclass(kind, ABC) or getattr(kind, "_is_protocol", False)
+    return partial(instance, kind=kind) if ours else anything
+
+
+def _bare(hint: Any) -> Any:
+    return _bare(get_args(hint)[0]) if get_origin(hint) is Annotated else get_origin(hint) or hint
+
+
+def anything(field: str, value: Any) -> Any:
+    """No check."""
+    return value
+
+
+_PLAIN: dict[type, Callable[..., Any]] = {bool: flag, str: text, int: count, float: number}
+_BARE: dict[type, dict[str, Any]] = {int: {"least": None, "most": None}, float: {"infinite": True}}  # without a Rule
+_MANY = {str: " of text", int: " of whole numbers", float: " of numbers", Mapping: " of mappings"}
+
+
+def _any_of(field: str, value: Any, *, checks: Sequence[Check], none: bool) -> Any:
+    if none and value is None:
+        return None
+    rules = []
+    for check in checks:
+        try:
+            return check(field, value)
+        except InputError as error:
+            if len(checks) == 1:
+                raise
+            rules.append(error.rule.removeprefix("must be "))
+    raise InputError(field, f"must be {' or '.join(rules)}", value)
+
+
+def _each_entry(
+    field: str, value: Any, *, check: Check, of: str, filled: bool = False, once: bool = False
+) -> tuple[Any, ...]:  # fmt: skip
+    if not isinstance(value, list | tuple):
+        raise InputError(field, f"must be a list{of}", value)
+    _refuse_empty(field, value, filled)
+    entries = tuple(check(f"{field}[{i}]", entry) for i, entry in enumerate(value))
+    if once and len(set(entries)) < len(entries):
+        raise InputError(field, "must have each entry once", list(entries))
+    return entries
+
+
+def _each_value(field: str, value: Any, *, check: Check, filled: bool = False) -> dict[str, Any]:
+    entries = {name: check(f"{field}.{name}", entry) for name, entry in mapping(field, value).items()}
+    _refuse_empty(field, entries, filled)
+    return entries
+
+
+def _refuse_empty(field: str, entries: Any, filled: bool) -> None:
+    if filled and not entries:
+        raise InputError(field, "must have at least one entry; got none")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from simulator.checks import Checked
+
 FOLDER = "\0"
 Progress = Callable[[int, int], None]  # steps done, steps in all
 
@@ -35,7 +37,7 @@ class Outcome:
         return replace(self, text="\n".join([self.text, *reasons]), ok=False) if reasons else self
 
 
-class Task(ABC):
+class Task(Checked, ABC):
     """A root of the configuration: a frozen dataclass with a ``name``, whose fields are keys of the command line.
 
     Attributes:
@@ -46,7 +48,7 @@ class Task(ABC):
     name: str
     steps: ClassVar[str] = "steps"
 
-    def check(self) -> None:  # noqa: B027 - most tasks know all about their fields when they are made
+    def check(self) -> None:
         """Raise InputError for what can be known to be wrong before the work begins and a folder is made."""
 
     @abstractmethod

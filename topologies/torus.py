@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
+from typing import Annotated
 
 from simulator import Algorithm, InputError, Kind, Topology, bucket
-from simulator.checks import MAX_RANKS, count, keep, shown
+from simulator.checks import MAX_RANKS, Rule, count, shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,14 +22,12 @@ class Torus3D(Topology):
     ('8x8x8', 0.00021)
     """
 
-    dims: Sequence[int] | None = None
+    dims: Sequence[Annotated[int, Rule(least=1)]] | None = None
 
     def __post_init__(self) -> None:
-        if self.dims is not None:
-            if not isinstance(self.dims, list | tuple) or len(self.dims) != 3:
-                raise InputError("dims", "must be three whole numbers such as [8,8,8]", self.dims)
-            keep(self, dims=tuple(count("dims", side) for side in self.dims))
         super().__post_init__()
+        if self.dims is not None and len(self.dims) != 3:
+            raise InputError("dims", "must be three whole numbers such as [8,8,8]", list(self.dims))
 
     def check(self, n: int) -> None:
         if self.dims is not None and prod(self.dims) != n:

@@ -13,10 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin
 
-from simulator.checks import InputError, nearest, shown
+from simulator.checks import Checked, InputError, check_of, hints_of, nearest, shown
 from simulator.names import RENAMED, where
 
 if TYPE_CHECKING:
@@ -127,29 +126,20 @@ class _Builder:
         if isinstance(target, type) and (methods := _open_methods(made)):
             raise InputError(f"{place}: {node['_target_']} must define {', '.join(methods)}")
         self._check_keys(node, path, target)
-        hints = _hints(target)
+        hints = hints_of(target)
         given = {key: value for key, value in node.items() if key != "_target_"}
         values = {key: self._value(value, join(path, key), hints.get(key)) for key, value in given.items()}
-        misfit = self._misfit(node, values, hints, path)
         try:
             with paths_in(node, path):
                 constructed = target(**values)
         except InputError:  # it knows more, such as the range of a number
             raise
-        except Exception as error:
-            if misfit:
-                raise InputError(misfit) from error
+        except Exception:
+            check_values(values, hints, path)
             raise
-        if misfit:
-            raise InputError(misfit)
+        if not isinstance(constructed, Checked):
+            check_values(values, hints, path)
         return constructed
-
-    def _misfit(self, node: Tree, values: Tree, hints: Tree, path: str) -> str:
-        """The sentence for the first value that its type hint does not allow, or nothing."""
-        for key, value in values.items():
-            if key in hints and not _fits(value, hints[key]):
-                return f"{join(path, key)} must be {_described(hints[key])}; got {node[key]!r}"
-        return ""
 
     def _value(self, value: Any, path: str, hint: Any) -> Any:
         wanted = _classes(hint)
@@ -220,11 +210,11 @@ def paths_in(tree: Tree, path: str = "") -> Iterator[None]:
         key = re.split(r"\W", error.field, maxsplit=1)[0]  # of inputs.alpha or offsets[3]
         homes = [name for name, node in tree.items() if isinstance(node, Mapping) and key in node]
         if path and key in tree:
-            raise InputError(f"{path}.{error.field}", error.rule) from error
+            raise error.within(path) from error
         if path:
             raise InputError(f"{path}: {error}") from error
         if key not in tree and len(homes) == 1:
-            raise InputError(f"{homes[0]}.{error.field}", error.rule) from error
+            raise error.within(homes[0]) from error
         raise
 
 
@@ -276,7 +266,7 @@ def _constructs(target: Any) -> type | None:
     if inspect.isfunction(target):
         parameters = inspect.signature(target).parameters.values()
         if all(parameter.kind is parameter.KEYWORD_ONLY for parameter in parameters):
-            made = _hints(target).get("return")
+            made = hints_of(target).get("return")
     return made if isinstance(made, type) else None
 
 
@@ -303,12 +293,10 @@ def _is_a(made: type, kind: type) -> bool:
     return True
 
 
-def _hints(target: Any) -> dict[str, Any]:
-    plain = isinstance(target, type) and not hasattr(target, "__dataclass_fields__")
-    try:
-        return get_type_hints(target.__init__ if plain else target)
-    except Exception:  # a user's own annotations need not resolve
-        return {}
+def check_values(values: Tree, hints: Tree, path: str) -> None:
+    """Refuse a value that the type hint of its field does not allow."""
+    for key, value in values.items():
+        check_of(hints.get(key))(join(path, key), value)
 
 
 def _classes(hint: Any) -> list[type]:
@@ -318,50 +306,6 @@ def _classes(hint: Any) -> list[type]:
     origin = get_origin(hint)
     own = [origin] if isinstance(origin, type) and issubclass(origin, Mapping) else []
     return own + [kind for part in get_args(hint) for kind in _classes(part)]
-
-
-_PLAIN = {str: "text", bool: "true or false", int: "a whole number", float: "a number", NoneType: "null"}
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value can be what a type hint asks for; hints that are not about plain data take anything.
-
-    >>> _fits(["a", 1], list[str]), _fits(3, float), _fits(True, int), _fits(None, str | None)
-    (False, True, False, True)
-    """
-    if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
-    if hint in _PLAIN:
-        return isinstance(value, hint)
-    origin, parts = get_origin(hint), [part for part in get_args(hint) if part is not ...]
-    if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in parts)
-    kind = origin or hint
-    if not isinstance(kind, type) or not issubclass(kind, (Sequence, Mapping)):
-        return True
-    if issubclass(kind, Mapping):
-        return isinstance(value, Mapping) and all(_fits(inner, part) for inner in value.values() for part in parts[1:])
-    return isinstance(value, list) and all(not parts or any(_fits(inner, part) for part in parts) for inner in value)
-
-
-def _described(hint: Any) -> str:
-    """A type hint in words.
-
-    >>> _described(list[str] | None), _described(dict[str, float])
-    ('a list of text or null', 'keys with values that are a number')
-    """
-    if hint in _PLAIN:
-        return _PLAIN[hint]
-    origin, parts = get_origin(hint), [part for part in get_args(hint) if part is not ...]
-    if origin in (Union, UnionType):
-        return " or ".join(_described(part) for part in parts)
-    kind = origin or hint
-    if isinstance(kind, type) and issubclass(kind, Mapping):
-        return f"keys with values that are {_described(parts[1])}" if parts else "keys with values"
-    if isinstance(kind, type) and issubclass(kind, Sequence):
-        inner = " or ".join(dict.fromkeys(map(_described, parts))).replace("a whole number", "whole numbers")
-        return f"a list of {inner.replace('a number', 'numbers')}" if parts else "a list"
-    return _a(getattr(hint, "__name__", str(hint)))
 
 
 def _a(noun: str) -> str:

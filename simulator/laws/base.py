@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from math import isinf, nan, sqrt
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from simulator.arrays import Array
-from simulator.checks import InputError, count, keep, number
+from simulator.checks import Checked, InputError, Rule, count, number
 from simulator.laws.dependence import Dependence
 
 Noise = Literal["exponential", "uniform", "normal", "none"]
@@ -24,11 +24,8 @@ MAX_CV = 1000.0
 MAX_RISK = 1e-11  # the paper's own Frechet parameters, as zero_sum blocks, put 1.1e-12 below 0
 
 
-def keep_scale(law: Any, mean: str = "mean") -> None:
-    """Check and store a law's field ``mean``, or what stands for it, and its ``cv`` where it has one."""
-    keep(law, **{mean: number(mean, getattr(law, mean), least=0, most=LONGEST)})
-    if hasattr(law, "cv"):
-        keep(law, cv=number("cv", law.cv, least=0, most=MAX_CV))
+Time = Annotated[float, Rule(least=0, most=LONGEST)]
+Variation = Annotated[float, Rule(least=0, most=MAX_CV)]
 
 
 def refuse_negative(risk: float, cv: float) -> None:
@@ -47,7 +44,7 @@ def fill(noise: Noise, rng: np.random.Generator, out: Array) -> None:
         getattr(rng, _DRAW[noise])(out=out)
 
 
-class Law(ABC):
+class Law(Checked, ABC):
     """A distribution of compute-block times, seconds.
 
     A law turns base variates into times, one variate per rank, so that a run's times depend on its random stream

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import InputError, count, keep, number
+from simulator.checks import Checked, Finite, InputError, Rule, keep, number
 
 Array = NDArray[np.float64]
 
@@ -27,8 +27,11 @@ MOST_UNLIKE = 1000.0  # the standard deviation of one rank to that of another
 LARGEST_OFFSET = 37.0  # standard deviations
 
 
+Share = Annotated[float, Rule(least=0, below=1)]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Dependence:
+class Dependence(Checked):
     """How the times of ranks hang together: shares of the variance of Y, whose sum is below 1.
 
     Attributes:
@@ -42,20 +45,17 @@ class Dependence:
         ranks_per_node: consecutive ranks that share a node.
     """
 
-    common: float = 0.0
-    node: float = 0.0
-    rank: float = 0.0
-    offsets: Sequence[float] = ()
-    spreads: Sequence[float] = ()
-    memory: float = 0.0
-    ranks_per_node: int = 8
+    common: Share = 0.0
+    node: Share = 0.0
+    rank: Share = 0.0
+    offsets: Sequence[Finite] = ()
+    spreads: Sequence[Finite] = ()
+    memory: Annotated[float, Rule(above=-1, below=1)] = 0.0
+    ranks_per_node: Annotated[int, Rule(least=1)] = 8
 
     def __post_init__(self) -> None:
-        for name in ("common", "node", "rank"):
-            keep(self, **{name: number(name, getattr(self, name), least=0, below=1)})
-        keep(self, memory=number("memory", self.memory, above=-1, below=1))
-        keep(self, ranks_per_node=count("ranks_per_node", self.ranks_per_node))
-        offsets, spreads = _numbers("offsets", self.offsets), _numbers("spreads", self.spreads)
+        super().__post_init__()
+        offsets, spreads = np.array(self.offsets), np.array(self.spreads)
         if len(offsets) and self.rank > 0:
             raise InputError("rank", "must be 0 where offsets are given: either the ranks' effects are drawn, or known")
         if len(offsets) and len(spreads) and len(offsets) != len(spreads):

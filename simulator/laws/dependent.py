@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from simulator.arrays import Array
-from simulator.checks import InputError, instance
+from simulator.checks import InputError
 from simulator.laws.base import IndependentLaw, Law, Noise
 from simulator.laws.dependence import Dependence
 
@@ -50,9 +50,9 @@ class Dependent(Law):
     noise: ClassVar[Noise] = "normal"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.law, IndependentLaw):
             raise InputError("law", "must be one of independent ranks, which the dependence is added to", self.law)
-        instance("dependence", self.dependence, Dependence)
 
     @property
     def name(self) -> str:

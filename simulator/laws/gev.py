@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, expm1, log
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from simulator.arrays import Array
-from simulator.checks import MAX_RANKS, InputError, count, keep, number
-from simulator.laws.base import Law, keep_scale
+from simulator.checks import MAX_RANKS, Finite, InputError, Rule
+from simulator.laws.base import Law, Time, Variation
 
 TINY = float(np.finfo(float).tiny)
 NO_SHAPE = 1e-20  # below this |xi|, expm1(xi*L)/xi and L are the same double for every L a draw can reach
@@ -82,20 +82,19 @@ class BlockMaxima(Law):
     ``centre`` is the a and ``cv`` the r = b/a with which times are standardised.
     """
 
-    centre: float
-    cv: float
-    mu: float
-    sigma: float
-    xi: float
-    m: int
+    centre: Time
+    cv: Variation
+    mu: Finite
+    sigma: Annotated[float, Rule(above=0)]
+    xi: Finite
+    m: Annotated[int, Rule(least=2, most=MAX_RANKS)]
 
     parent: ClassVar[str]
     scale_field: ClassVar[str] = "centre"
 
     def __post_init__(self) -> None:
-        keep_scale(self, "centre")
-        mu, sigma, xi = number("mu", self.mu), number("sigma", self.sigma, above=0), number("xi", self.xi)
-        keep(self, mu=mu, sigma=sigma, xi=xi, m=count("m", self.m, least=2, most=MAX_RANKS))
+        super().__post_init__()
+        mu, sigma, xi = self.mu, self.sigma, self.xi
         if xi >= 1:
             raise InputError("xi", "must be below 1, since a law with xi >= 1 has no mean", xi)
         if xi < -1:

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simulator.arrays import Array
-from simulator.laws.base import IndependentLaw, Noise, keep_scale, refuse_negative, rescale, standardise
+from simulator.laws.base import (
+    IndependentLaw,
+    Noise,
+    Time,
+    Variation,
+    refuse_negative,
+    rescale,
+    standardise,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +29,8 @@ class Deterministic(IndependentLaw):
     0.0
     """
 
-    mean: float
+    mean: Time
     noise: ClassVar[Noise] = "none"
-
-    def __post_init__(self) -> None:
-        keep_scale(self)
 
     @property
     def var(self) -> float:
@@ -52,12 +57,12 @@ class Normal(IndependentLaw):
     0.056419
     """
 
-    mean: float
-    cv: float
+    mean: Time
+    cv: Variation
     noise: ClassVar[Noise] = "normal"
 
     def __post_init__(self) -> None:
-        keep_scale(self)
+        super().__post_init__()
         refuse_negative(float(self.cdf(0.0)) if self.cv * self.mean > 0 else 0.0, self.cv)
 
     @property
@@ -83,12 +88,9 @@ class Normal(IndependentLaw):
 class LogNormal(IndependentLaw):
     """Lognormal block times of mean ``mean`` (s) and coefficient of variation ``cv``, up to 1000; never below 0."""
 
-    mean: float
-    cv: float
+    mean: Time
+    cv: Variation
     noise: ClassVar[Noise] = "normal"
-
-    def __post_init__(self) -> None:
-        keep_scale(self)
 
     @property
     def shape(self) -> float:

@@ -5,28 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from simulator.checks import MAX_RANKS, InputError, count, instance, keep, number, one_of, text
+from simulator.checks import MAX_RANKS, Checked, InputError, Rule, count, instance, number, one_of
 from simulator.network.collectives import MAX_BYTES, Algorithm, Kind
 
-
-def keep_link(owner: Machine | Topology) -> None:
-    """Check and store the two numbers of a link."""
-    keep(owner, alpha=number("alpha", owner.alpha, least=0))
-    keep(owner, bandwidth=number("bandwidth", owner.bandwidth, above=0, infinite=True))
+Latency = Annotated[float, Rule(least=0)]
+Bandwidth = Annotated[float, Rule(above=0, infinite=True)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class Machine(Checked):
     """Accelerator and link that a run assumes: latency per round (s) and bandwidth per rank and direction (bytes/s)."""
 
     name: str
-    alpha: float
-    bandwidth: float
-
-    def __post_init__(self) -> None:
-        text("name", self.name)
-        keep_link(self)
+    alpha: Latency
+    bandwidth: Bandwidth
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ class Cost:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Topology(ABC):
+class Topology(Checked, ABC):
     """How n ranks are wired. A plug-in is a subclass with ``algorithms``, and one YAML file that names it.
 
     Attributes:
@@ -54,12 +48,12 @@ class Topology(ABC):
         algorithm: name of the algorithm to use where the topology offers it; None takes the first one offered.
     """
 
-    alpha: float
-    bandwidth: float
+    alpha: Latency
+    bandwidth: Bandwidth
     algorithm: str | None = None
 
     def __post_init__(self) -> None:
-        keep_link(self)
+        super().__post_init__()
         if self.algorithm is not None:
             one_of("algorithm", self.algorithm, dict.fromkeys(a.name for kind in Kind for a in self._offered(kind, 8)))
 
@@ -72,7 +66,7 @@ class Topology(ABC):
         """Name in tables and titles."""
         return type(self).__name__.lower()
 
-    def check(self, n: int) -> None:  # noqa: B027 - most topologies take any n
+    def check(self, n: int) -> None:
         """Raise InputError when a domain of ``n`` ranks cannot be wired this way."""
 
     def shape(self, n: int) -> str:

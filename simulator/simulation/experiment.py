@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated
 
-from simulator.checks import MAX_RANKS, InputError, count, instance, keep, shown, text
+from simulator.checks import MAX_RANKS, Checked, InputError, Rule, keep, shown
 from simulator.laws import Law
 from simulator.network.collectives import Kind
 from simulator.network.topology import Cost, Machine, Topology
@@ -22,7 +23,7 @@ FINE = 1000 * TICK  # shorter durations lose a thousandth or more to rounding
 
 
 @dataclass(frozen=True, kw_only=True)
-class Experiment:
+class Experiment(Checked):
     """A simulation: n ranks on a topology run a workload whose block times follow a law.
 
     Attributes:
@@ -37,25 +38,19 @@ class Experiment:
         name: the experiment's name in tables.
     """
 
-    n: int
+    n: Annotated[int, Rule(least=1, most=MAX_RANKS)]
     topology: Topology
     compute: Law
     workload: Workload
     machine: Machine | None = None
     engine: Engine = field(default_factory=Vector)
-    iterations: int = 40
-    seed: int | None = 0
+    iterations: Annotated[int, Rule(least=1, most=MAX_ITERATIONS)] = 40
+    seed: Annotated[int, Rule(least=0, most=MAX_SEED)] | None = 0
     name: str = "simulation"
 
     def __post_init__(self) -> None:
-        n, iterations = count("n", self.n, most=MAX_RANKS), count("iterations", self.iterations, most=MAX_ITERATIONS)
-        seed = secrets.randbelow(MAX_SEED) if self.seed is None else count("seed", self.seed, least=0, most=MAX_SEED)
-        keep(self, n=n, iterations=iterations, seed=seed, name=text("name", self.name))
-        for field_name, kind in (
-            ("topology", Topology), ("compute", Law), ("workload", Workload), ("engine", Engine), ("machine", Machine),
-        ):  # fmt: skip
-            if field_name != "machine" or self.machine is not None:
-                instance(field_name, getattr(self, field_name), kind)
+        super().__post_init__()
+        keep(self, seed=secrets.randbelow(MAX_SEED) if self.seed is None else self.seed)
         self.topology.check(self.n)
         self.compute.check_ranks(self.n)
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from simulator.arrays import Array
-from simulator.checks import count, keep
+from simulator.checks import Checked, Rule
 from simulator.simulation.draws import BATCH, Draws, Step, compute_batches
 from simulator.workload.program import Collective, Program
 
@@ -22,7 +22,7 @@ np.empty(31 * 2**20, dtype=np.uint8)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vector:
+class Vector(Checked):
     """Fast engine; the default.
 
     Attributes:
@@ -30,15 +30,9 @@ class Vector:
         iterations_per_chunk: iterations run at once; None chooses for the cache. Neither changes a number.
     """
 
-    threads: int | None = None
-    iterations_per_chunk: int | None = None
+    threads: Annotated[int, Rule(least=1, most=4096)] | None = None
+    iterations_per_chunk: Annotated[int, Rule(least=1)] | None = None
     name: ClassVar[str] = "vector"
-
-    def __post_init__(self) -> None:
-        if self.threads is not None:
-            keep(self, threads=count("threads", self.threads, most=4096))
-        if self.iterations_per_chunk is not None:
-            keep(self, iterations_per_chunk=count("iterations_per_chunk", self.iterations_per_chunk))
 
     def check(self, program: Program) -> None:
         """Any program fits."""

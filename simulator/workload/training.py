@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
-from simulator.checks import MAX_RANKS, InputError, count, keep, mapping, number, one_of, text
+from simulator.checks import MAX_RANKS, Checked, InputError, Rule, count, number, one_of, text
 from simulator.laws import Law
 from simulator.network.collectives import MAX_BYTES, Kind
 from simulator.workload.program import ALL, MAX_OPERATIONS, Collective, Compute, Operation, Program
@@ -24,15 +24,14 @@ def scaled(law: Law, n: int, scaling: str, reference_ranks: int) -> Law:
     return law if scaling == "weak" else law.scaled(reference_ranks / n)
 
 
-def _keep_job(job: TensorParallel | DataParallel) -> None:
-    """Check and store what both kinds of training have."""
-    one_of("scaling", job.scaling, ["weak", "strong"])
-    nbytes = number("bytes", job.bytes, least=0, most=MAX_BYTES)
-    keep(job, bytes=nbytes, reference_ranks=count("reference_ranks", job.reference_ranks, most=MAX_RANKS))
+PAIRS = MAX_OPERATIONS // 2  # of a compute and a collective
+Bytes = Annotated[float, Rule(least=0, most=MAX_BYTES)]
+Scaling = Literal["weak", "strong"]
+Ranks = Annotated[int, Rule(least=1, most=MAX_RANKS)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensorParallel:
+class TensorParallel(Checked):
     """A tensor-parallel transformer: every compute block ends in a collective that all ranks wait for.
 
     Attributes:
@@ -50,23 +49,19 @@ class TensorParallel:
     """
 
     layers: int
-    bytes: float
-    forward: int = 2
-    backward: int = 2
-    kind: str = Kind.ALL_REDUCE.value
-    scaling: str = "weak"
-    reference_ranks: int = 8
+    bytes: Bytes
+    forward: Annotated[int, Rule(least=0, most=PAIRS)] = 2
+    backward: Annotated[int, Rule(least=0)] = 2
+    kind: Annotated[str, Rule(allowed=[kind.value for kind in Kind])] = Kind.ALL_REDUCE.value
+    scaling: Scaling = "weak"
+    reference_ranks: Ranks = 8
 
     def __post_init__(self) -> None:
-        pairs = MAX_OPERATIONS // 2  # of a compute and a collective
-        forward = count("forward", self.forward, least=0, most=pairs)
-        backward = count("backward", self.backward, least=0, most=pairs - forward)
-        if forward + backward == 0:
+        super().__post_init__()
+        count("backward", self.backward, least=0, most=PAIRS - self.forward)
+        if self.forward + self.backward == 0:
             raise InputError("forward", "and backward must not both be 0: a layer needs a collective")
-        layers = count("layers", self.layers, most=pairs // (forward + backward))
-        kind = Kind(one_of("kind", self.kind, [k.value for k in Kind])).value
-        keep(self, layers=layers, forward=forward, backward=backward, kind=kind)
-        _keep_job(self)
+        count("layers", self.layers, most=PAIRS // (self.forward + self.backward))
 
     def program(self, n: int, law: Law) -> Program:
         block = scaled(law, n, self.scaling, self.reference_ranks)
@@ -80,7 +75,7 @@ class TensorParallel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataParallel:
+class DataParallel(Checked):
     """Data-parallel training with gradient buckets: each bucket's AllReduce overlaps the rest of the backward pass.
 
     The forward pass is one block. The backward pass is ``buckets`` equal blocks; as each ends, its bucket is reduced
@@ -94,16 +89,11 @@ class DataParallel:
         reference_ranks: domain size at which the law's block time was measured.
     """
 
-    bytes: float
-    buckets: int = 1
-    forward_share: float = 1 / 3
-    scaling: str = "weak"
-    reference_ranks: int = 8
-
-    def __post_init__(self) -> None:
-        keep(self, buckets=count("buckets", self.buckets, most=(MAX_OPERATIONS - 1) // 2))
-        keep(self, forward_share=number("forward_share", self.forward_share, least=0, below=1))
-        _keep_job(self)
+    bytes: Bytes
+    buckets: Annotated[int, Rule(least=1, most=(MAX_OPERATIONS - 1) // 2)] = 1
+    forward_share: Annotated[float, Rule(least=0, below=1)] = 1 / 3
+    scaling: Scaling = "weak"
+    reference_ranks: Ranks = 8
 
     def program(self, n: int, law: Law) -> Program:
         law = scaled(law, n, self.scaling, self.reference_ranks)
@@ -131,7 +121,7 @@ class DataParallel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operations:
+class Operations(Checked):
     """A program written out in the config: a mesh and a list of operations.
 
     Attributes:
@@ -143,12 +133,6 @@ class Operations:
 
     mesh: Mapping[str, int]
     operations: Sequence[Mapping[str, Any]]
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.operations, list | tuple):
-            raise InputError("operations", "must be a list of mappings", self.operations)
-        entries = [mapping(f"operations[{i}]", entry) for i, entry in enumerate(self.operations)]
-        keep(self, mesh=mapping("mesh", self.mesh), operations=entries)
 
     def program(self, n: int, law: Law) -> Program:
         return Program(

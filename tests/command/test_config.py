@@ -10,10 +10,10 @@ from pathlib import Path
 import hydra
 import pytest
 
-from simulator.checks import InputError
+from simulator.checks import InputError, hints_of
 from simulator.command import compose as command
 from simulator.command.app import main
-from simulator.command.build import _hints, build, check_targets, keys, locate, paths_in, unknown_key
+from simulator.command.build import build, check_targets, keys, locate, paths_in, unknown_key
 from simulator.command.flags import config_dir, help_text
 from simulator.simulation.experiment import Experiment
 from simulator.task import Task
@@ -474,29 +474,29 @@ class Mine(Task):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "words"),
+    ("key", "value", "sentence"),
     [
-        ("count", 1.5, "a whole number; got 1.5"),
-        ("count", True, "a whole number; got True"),
-        ("share", "x", "a number or null; got 'x'"),
-        ("ready", 1, "true or false; got 1"),
-        ("words", "abc", "a list of text; got 'abc'"),
-        ("words", ["a", 1], "a list of text; got "),
-        ("sizes", [1.5], "a list of whole numbers or null; got "),
-        ("sizes", {"a": 1}, "a list of whole numbers or null; got "),
-        ("limits", {"a": None}, "keys with values that are a number; got "),
-        ("limits", [1], "keys with values that are a number; got "),
-        ("name", {"a": 1}, "text; got "),
+        ("count", 1.5, "count must be a whole number; got 1.5"),
+        ("count", True, "count must be a whole number; got True"),
+        ("share", "x", "share must be a number; got 'x'"),
+        ("ready", 1, "ready must be true or false; got 1"),
+        ("words", "abc", "words must be a list of text; got 'abc'"),
+        ("words", ["a", 1], r"words\[1\] must be text; got 1"),
+        ("sizes", [1.5], r"sizes\[0\] must be a whole number; got 1.5"),
+        ("sizes", {"a": 1}, "sizes must be a list of whole numbers; got {'a': 1}"),
+        ("limits", {"a": None}, r"limits\.a must be a number; got None"),
+        ("limits", [1], r"limits must be a mapping from names to values; got \[1\]"),
+        ("name", {"a": 1}, "name must be text; got {'a': 1}"),
     ],
 )
 def test_values_are_of_the_kind_that_a_plugin_asks_for(
-    key: str, value: object, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    key: str, value: object, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "asking.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
     good = {"_target_": "asking.Mine", "share": 1, "words": ["a"], "sizes": [1], "limits": {"a": 1}, "ready": True}
     assert isinstance(build(good, plugins=["asking"]), Task)
-    with pytest.raises(InputError, match=f"^{key} must be {words}"):
+    with pytest.raises(InputError, match=f"^{sentence}$"):
         build({**good, key: value}, plugins=["asking"])
 
 
@@ -504,4 +504,4 @@ def test_values_are_of_the_kind_that_a_plugin_asks_for(
 def test_the_type_hints_of_our_own_targets_can_be_read(path: Path) -> None:
     """Where they cannot, the kinds of values would go unchecked."""
     for target in re.findall(r"_target_: (\S+)", (config_dir() / path).read_text(encoding="utf-8")):
-        assert _hints(locate(target, "_target_"))
+        assert hints_of(locate(target, "_target_"))

@@ -180,7 +180,7 @@ def test_a_longer_block_has_the_same_dependence() -> None:
     ({"spreads": [1e200, 1.0]}, "spreads must be above 0, and the largest at most 1000 times the smallest"),
     ({"ranks_per_node": 0}, "ranks_per_node must be a whole number, at least 1; got 0"),
     ({"law": EmpiricalBlocks(steps=np.ones((2, 4)))}, "law must be one of independent ranks"),
-    ({"law": 3, "rank": 0.1}, "law must be one of independent ranks"),
+    ({"law": 3, "rank": 0.1}, "law must be a Law; got 3"),
 ])  # fmt: skip
 def test_refusals_are_one_sentence(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError) as error:

@@ -358,7 +358,7 @@ def test_damaged_points_are_one_sentence(damage, tmp_path, capsys):
 def test_points_that_are_not_there_are_refused(tmp_path, capsys):
     (tmp_path / "sweep" / "a").mkdir(parents=True)
     (tmp_path / "sweep" / "a" / "manifest.json").write_text('{"overrides": []}')
-    for points, said in (("[nope]", "'nope' is none"), ("[]", "points must name at least one point; got none")):
+    for points, said in (("[nope]", "'nope' is none"), ("[]", "points must have at least one entry; got none")):
         assert main(["+experiment=collect", "folders=[sweep]", f"+points={points}"]) == 1
         assert said in capsys.readouterr().err
 

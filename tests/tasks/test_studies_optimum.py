@@ -69,8 +69,8 @@ def test_it_says_when_the_optimum_is_only_a_bound():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"sizes": []}, "sizes must be a list"),
-        ({"sizes": [8, 0]}, "sizes must be a whole number"),
+        ({"sizes": []}, "sizes must have at least one entry"),
+        ({"sizes": [8, 0]}, r"sizes\[1\] must be a whole number"),
         ({"cost_per_rank": -1}, "cost_per_rank must be a finite number, at least 0; got -1"),
         ({"lowest": 0}, "lowest must be a finite number, above 0"),
         ({"highest": 1e9}, "highest must be above lowest"),

@@ -99,7 +99,7 @@ def test_bad_programs(operations, words):
         ({"dp": -1, "tp": -1}, "at most one of them -1"),
         ({"dp": 0, "tp": 8}, "mesh.dp must be a whole number, at least 1; got 0"),
         ({"dp": 1.5, "tp": 8}, "mesh.dp must be a whole number"),
-        ({"dp": -1.0, "tp": 8}, "mesh.dp must be a whole number, at least 1; got -1.0"),
+        ({"dp": -1.0, "tp": 8}, "mesh.dp must be a whole number; got -1.0"),
         ({"dp": True, "tp": 8}, "mesh.dp must be a whole number"),
         *((mesh, "mesh must be a mapping from names to values; got") for mesh in (None, [8], 8, "tp", {8: 8})),
         ({}, "mesh must have sizes that multiply to n = 8"),

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from simulator.checks import InputError, count, shown, text
+from simulator.checks import InputError, Rule, shown
 from simulator.files.tables import write_csv
 from simulator.network.topology import Topology
 from simulator.pictures.draw import undrawn, write_pictures
@@ -37,22 +37,17 @@ class Calibrate(Task):
     nccl_tests: str
     topology: Topology
     collective: str | None = None
-    ranks: int | None = None
+    ranks: Annotated[int, Rule(least=2)] | None = None
     size_column: str = "size_bytes"
     time_column: str = "time_us"
     select: Mapping[str, Any] | None = None
     smallest: float = 0.0
     largest: float | None = None
-    segments: int = 1
+    segments: Annotated[int, Rule(least=1, most=3)] = 1
     machine_name: str | None = None
 
     def __post_init__(self) -> None:
-        text("nccl_tests", self.nccl_tests)
-        for column in ("size_column", "time_column"):
-            text(column, getattr(self, column))
-        count("segments", self.segments, most=3)
-        if self.ranks is not None:
-            count("ranks", self.ranks, least=2)
+        super().__post_init__()
         if self.topology.alpha != 0 or self.topology.bandwidth != inf:
             raise InputError("topology", "must be without alpha and bandwidth, which are fitted; leave them out")
         if self.machine_name is not None and not re.fullmatch(r"[A-Za-z]\w*", str(self.machine_name), re.ASCII):

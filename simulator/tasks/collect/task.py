@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from simulator.checks import InputError
+from simulator.checks import Rule
 from simulator.files.tables import write_csv
 from simulator.pictures.draw import undrawn, write_pictures
 from simulator.task import Outcome, Progress, Task
@@ -23,14 +24,8 @@ class Collect(Task):
     """
 
     name: str
-    folders: Sequence[str]
-    points: Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.folders, list | tuple) or not self.folders:
-            raise InputError("folders", "must be a list of at least one folder", self.folders)
-        if self.points is not None and not self.points:
-            raise InputError("points", "must name at least one point; got none")
+    folders: Annotated[Sequence[str], Rule(filled=True)]
+    points: Annotated[Sequence[str], Rule(filled=True)] | None = None
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``sweep.csv`` and the picture ``sweep``."""

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import MAX_RANKS, InputError, count, flag, one_of, shown, text, texts
+from simulator.checks import MAX_RANKS, InputError, Rule, shown, text
 from simulator.files.tables import write_csv
 from simulator.pictures.draw import undrawn, write_pictures
 from simulator.statistics.bootstrap import Bootstrap, cluster_bootstrap
@@ -63,43 +64,26 @@ class FitLaw(Task):
     report: TraceReport
     traces: str | Sequence[str] | None = None
     summary: str | None = None
-    measure: str = "busy"
+    measure: Literal["busy", "gap"] = "busy"
     group: str | Sequence[str] | None = None
     block: str | None = None
-    blocks_per_iteration: int = 1
-    m: int | None = None
-    centring: str = "instance"
-    split: str | None = None
+    blocks_per_iteration: Annotated[int, Rule(least=1)] = 1
+    m: Annotated[int, Rule(least=2)] | None = None
+    centring: Literal["instance", "block"] = "instance"
+    split: Literal["strided", "consecutive"] | None = None
     relative: bool = False
-    family: str = "gumbel"
-    parent: str = "spliced"
-    ranks_per_node: int | None = None
-    sizes: Sequence[int] = (8, 72, 512, 4096)
+    family: Annotated[str, Rule(allowed=FAMILIES)] = "gumbel"
+    parent: Literal["spliced", "zero_sum", "root"] = "spliced"
+    ranks_per_node: Annotated[int, Rule(least=1)] | None = None
+    sizes: Sequence[Annotated[int, Rule(least=2, most=MAX_RANKS)]] = (8, 72, 512, 4096)
     level: float = 0.95
-    replicates: int = 1000
-    seed: int = 0
+    replicates: Annotated[int, Rule(least=100, most=100_000)] = 1000
+    seed: Annotated[int, Rule(least=0)] = 0
     law_name: str = "fitted"
 
     def __post_init__(self) -> None:
-        one_of("measure", self.measure, ["busy", "gap"])
-        one_of("centring", self.centring, ["instance", "block"])
-        if self.split is not None:
-            one_of("split", self.split, ["strided", "consecutive"])
-        one_of("family", self.family, FAMILIES)
-        one_of("parent", self.parent, ["spliced", "zero_sum", "root"])
-        flag("relative", self.relative)
-        count("blocks_per_iteration", self.blocks_per_iteration)
-        count("replicates", self.replicates, least=100, most=100_000)
-        count("seed", self.seed, least=0)
+        super().__post_init__()
         check_level(self.level, "replicates", self.replicates)
-        if self.m is not None:
-            count("m", self.m, least=2)
-        if self.group is not None:
-            texts("group", self.group)
-        if self.ranks_per_node is not None:
-            count("ranks_per_node", self.ranks_per_node)
-        for i, n in enumerate(self.sizes):
-            count(f"sizes[{i}]", n, least=2, most=MAX_RANKS)
         if not re.fullmatch(r"[A-Za-z]\w{0,99}", text("law_name", self.law_name), re.ASCII):
             got = shown(self.law_name)
             raise InputError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from simulator.checks import InputError, count, flag, keep
+from simulator.checks import InputError, Rule
 from simulator.pictures.draw import undrawn
 from simulator.simulation.experiment import Experiment
 from simulator.simulation.runner import run
@@ -19,6 +19,9 @@ MAX_KERNELS = 10_000_000  # in exported traces, 0.5 kB each
 MAX_FILES = 100_000  # of exported traces, as many as are read
 
 
+Some = Annotated[int, Rule(least=1)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Simulate(Experiment, Task):
     """An experiment, and what its folder holds besides the tables.
@@ -27,20 +30,16 @@ class Simulate(Experiment, Task):
     """
 
     timeline: bool = False
-    timeline_iterations: int = 2
-    timeline_ranks: int = 64
+    timeline_iterations: Some = 2
+    timeline_ranks: Some = 64
     per_rank: bool = False
     export_traces: bool = False
-    traces_iterations: int = 2
+    traces_iterations: Some = 2
     plots: bool = True
     steps: ClassVar[str] = "iterations"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for switch in ("timeline", "per_rank", "export_traces", "plots"):
-            flag(switch, getattr(self, switch))
-        for size in ("timeline_iterations", "timeline_ranks", "traces_iterations"):
-            keep(self, **{size: count(size, getattr(self, size))})
 
     def check(self) -> None:
         """Write the program and price it: what is wrong with it is said before a run.

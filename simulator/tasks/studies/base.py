@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import hypot
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from simulator.checks import InputError, count, number
+from simulator.checks import InputError, Rule
 from simulator.files.tables import write_csv
 from simulator.laws import BlockMaxima, Law
 from simulator.lazy import pd
@@ -71,14 +71,9 @@ class Study(Task):
 
     name: str
     machine: Machine | None = None
-    iterations: int = 40
-    relative_error: float = 0.005
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        count("iterations", self.iterations)
-        number("relative_error", self.relative_error, above=0)
-        count("seed", self.seed, least=0)
+    iterations: Annotated[int, Rule(least=1)] = 40
+    relative_error: Annotated[float, Rule(above=0)] = 0.005
+    seed: Annotated[int, Rule(least=0)] = 0
 
     def job(self, **settings: Any) -> Experiment:
         """A simulation with the study's seed and the iterations it begins with."""
@@ -195,20 +190,13 @@ def mean_cost(job: Experiment) -> Cost:
     return Cost(costs[0].algorithm, latency, transfer, volume)
 
 
-def check_sizes(field_name: str, sizes: Sequence[int], least: int = 1) -> None:
-    """Refuse an empty list of domain sizes, one with something that is no size, and one that names a size twice."""
-    if not isinstance(sizes, list | tuple) or not sizes:
-        raise InputError(field_name, "must be a list of at least one domain size", sizes)
-    for n in sizes:
-        count(field_name, n, least=least)
-    if len(set(sizes)) < len(sizes):
-        raise InputError(field_name, f"must name each domain size once; got {list(sizes)}")
+Sizes = Annotated[Sequence[Annotated[int, Rule(least=1)]], Rule(filled=True, once=True)]
+SizesAbove1 = Annotated[Sequence[Annotated[int, Rule(least=2)]], Rule(filled=True, once=True)]
+Elasticity = Annotated[float, Rule(above=-1, below=0)]
 
 
 def under(field_name: str, named: Mapping[str, Named]) -> dict[str, Named]:
-    """The entries of a field by their full names, ``topologies.ring``; refuses a field without any."""
-    if not named:
-        raise InputError(field_name, "must have at least one entry; got none")
+    """The entries of a field by their full names, ``topologies.ring``."""
     return {f"{field_name}.{name}": entry for name, entry in named.items()}
 
 
@@ -221,14 +209,12 @@ def check_laws(laws: Mapping[str, Law], sizes: Sequence[int]) -> None:
 
 
 def check_points(
-    sizes: Sequence[int], compute: Law, topologies: Mapping[str, Topology], workloads: Mapping[str, Workload], *,
-    least: int = 1,
+    sizes: Sequence[int], compute: Law, topologies: Mapping[str, Topology], workloads: Mapping[str, Workload]
 ) -> None:  # fmt: skip
     """Refuse what cannot be run at some size, and workloads whose waits depend on how long collectives take.
 
     Topologies and workloads are named by their fields.
     """
-    check_sizes("sizes", sizes, least)
     check_laws({"compute": compute}, sizes)
     check_topologies(topologies, sizes)
     for name, workload in workloads.items():

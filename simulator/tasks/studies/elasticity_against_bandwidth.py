@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nan
+from typing import Annotated
 
-from simulator.checks import InputError, number
+from simulator.checks import Positive, Rule, number
 from simulator.laws import Law
 from simulator.lazy import pd
 from simulator.network.topology import Cost, Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import elasticity
 from simulator.task import Progress
-from simulator.tasks.studies.base import Findings, Study, Tax, carry, check_points, mean_cost, pretty, simulate_taxes
+from simulator.tasks.studies.base import (
+    Findings,
+    SizesAbove1,
+    Study,
+    Tax,
+    carry,
+    check_points,
+    mean_cost,
+    pretty,
+    simulate_taxes,
+)
 from simulator.workload.training import Workload
 
 POINTS = 61  # of a drawn curve
@@ -34,23 +45,18 @@ class ElasticityAgainstBandwidth(Study):
     Its fields are the keys of ``conf/task/elasticity_against_bandwidth.yaml``, which says what each means.
     """
 
-    sizes: Sequence[int]
-    links: Sequence[float]
-    lowest: float
+    sizes: SizesAbove1
+    links: Annotated[Sequence[Positive], Rule(filled=True)]
+    lowest: Positive
     highest: float
     topology: Topology
     workload: Workload
     compute: Law
 
     def __post_init__(self) -> None:
-        check_points(self.sizes, self.compute, {"topology": self.topology}, {"workload": self.workload}, least=2)
-        if not isinstance(self.links, list | tuple) or not self.links:
-            raise InputError("links", "must be a list of at least one bandwidth", self.links)
-        for link in self.links:
-            number("links", link, above=0)
-        number("lowest", self.lowest, above=0)
-        number("highest", self.highest, above=self.lowest)
         super().__post_init__()
+        check_points(self.sizes, self.compute, {"topology": self.topology}, {"workload": self.workload})
+        number("highest", self.highest, above=self.lowest)
 
     def find(self, progress: Progress | None = None) -> Findings:
         """Simulate the tax at every size; its elasticity at every link.

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import product
 from math import inf, isfinite
 from statistics import fmean
-from typing import Literal
+from typing import Annotated, Literal
 
-from simulator.checks import InputError, count, number
+from simulator.checks import Positive, Rule
 from simulator.laws import Law
 from simulator.lazy import pd
 from simulator.network.topology import Cost, Topology
@@ -21,7 +21,18 @@ from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import elasticity, optimal_bandwidth
 from simulator.simulation.experiment import Experiment
 from simulator.task import Progress
-from simulator.tasks.studies.base import Findings, Study, Tax, carry, check_points, mean_cost, pretty, simulate_taxes
+from simulator.tasks.studies.base import (
+    Elasticity,
+    Findings,
+    SizesAbove1,
+    Study,
+    Tax,
+    carry,
+    check_points,
+    mean_cost,
+    pretty,
+    simulate_taxes,
+)
 from simulator.tasks.studies.claims import Claim
 from simulator.workload.program import Compute
 from simulator.workload.training import Workload
@@ -118,28 +129,19 @@ class FlopsScaling(Study):
     Its fields are the keys of ``conf/task/flops_scaling.yaml``, which says what each means.
     """
 
-    sizes: Sequence[int]
-    factors: Sequence[float]
-    flops: float
+    sizes: SizesAbove1
+    factors: Annotated[Sequence[Positive], Rule(filled=True)]
+    flops: Positive
     compute: Law
     topology: Topology
     workload: Workload
-    reference_n: int = 8
-    target: float = -0.5
+    reference_n: Annotated[int, Rule(least=2)] = 8
+    target: Elasticity = -0.5
 
     def __post_init__(self) -> None:
-        check_points(
-            self.sizes, self.compute, {"topology": self.topology}, {"workload": self.workload}, least=2
-        )  # fmt: skip
-        count("reference_n", self.reference_n, least=2)
-        check_points([self.reference_n], self.compute, {"topology": self.topology}, {}, least=2)
-        if not isinstance(self.factors, list | tuple) or not self.factors:
-            raise InputError("factors", "must be a list of at least one number", self.factors)
-        for factor in self.factors:
-            number("factors", factor, above=0)
-        number("flops", self.flops, above=0)
-        number("target", self.target, above=-1, below=0)
         super().__post_init__()
+        check_points(self.sizes, self.compute, {"topology": self.topology}, {"workload": self.workload})
+        check_points([self.reference_n], self.compute, {"topology": self.topology}, {})
 
     def find(self, progress: Progress | None = None) -> Findings:
         domains = list(dict.fromkeys([self.reference_n, *self.sizes]))

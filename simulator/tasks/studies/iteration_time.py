@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from simulator.checks import Rule
 from simulator.laws import Law
 from simulator.lazy import pd
 from simulator.network.topology import Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import predict
 from simulator.task import Progress
-from simulator.tasks.studies.base import Findings, Study, check_points, mean_cost, pretty, simulate, under, watched
+from simulator.tasks.studies.base import (
+    Findings,
+    Sizes,
+    Study,
+    check_points,
+    mean_cost,
+    pretty,
+    simulate,
+    under,
+    watched,
+)
 from simulator.workload.training import Workload
 
 PARTS = ["compute", "wait", "latency", "transfer"]
@@ -29,15 +40,15 @@ class IterationTime(Study):
     Its fields are the keys of ``conf/task/iteration_time.yaml``, which says what each means.
     """
 
-    sizes: Sequence[int]
-    topologies: Mapping[str, Topology]
-    workloads: Mapping[str, Workload]
+    sizes: Sizes
+    topologies: Annotated[Mapping[str, Topology], Rule(filled=True)]
+    workloads: Annotated[Mapping[str, Workload], Rule(filled=True)]
     compute: Law
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         topologies, workloads = under("topologies", self.topologies), under("workloads", self.workloads)
         check_points(self.sizes, self.compute, topologies, workloads)
-        super().__post_init__()
 
     def find(self, progress: Progress | None = None) -> Findings:
         """Simulate every workload at every size and price it on every topology.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, fsum, inf, isfinite, log
+from typing import Annotated
 
-from simulator.checks import InputError, number
+from simulator.checks import InputError, Positive, Rule
 from simulator.laws import Law
 from simulator.lazy import pd
 from simulator.network.topology import Topology
@@ -15,13 +16,16 @@ from simulator.simulation.closed_forms import predict
 from simulator.simulation.experiment import Experiment
 from simulator.simulation.runner import run
 from simulator.task import Progress
-from simulator.tasks.studies.base import Findings, Study, check_sizes
+from simulator.tasks.studies.base import Findings, Sizes, Study
 from simulator.text import within
 from simulator.workload.training import Workload
 
 POINTS = 61  # of a drawn curve
 MOST_CURVES = 7  # colours that can be told apart
 TRIVIAL = "the optimum is the highest bandwidth allowed, since bandwidth costs nothing: set cost_per_gbs"
+
+
+Price = Annotated[float, Rule(least=0)]
 
 
 @dataclass(frozen=True)
@@ -48,23 +52,18 @@ class OptimalBandwidth(Study):
     Its fields are the keys of ``conf/task/optimal_bandwidth.yaml``, which says what each means.
     """
 
-    sizes: Sequence[int]
-    lowest: float
-    highest: float
+    sizes: Sizes
+    lowest: Positive
+    highest: Positive
     topology: Topology
     workload: Workload
     compute: Law
-    cost_fixed: float = 0.0
-    cost_per_rank: float = 0.0
-    cost_per_gbs: float = 0.0
+    cost_fixed: Price = 0.0
+    cost_per_rank: Price = 0.0
+    cost_per_gbs: Price = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes("sizes", self.sizes)
-        for name in ("cost_fixed", "cost_per_rank", "cost_per_gbs"):
-            number(name, getattr(self, name), least=0)
-        number("lowest", self.lowest, above=0)
-        number("highest", self.highest, above=0)
         if self.highest <= self.lowest:
             raise InputError("highest", f"must be above lowest = {self.lowest:g}; got {self.highest:g}")
         for n in self.sizes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
+from typing import Annotated
 
-from simulator.checks import InputError, number
+from simulator.checks import Rule
 from simulator.laws import Law
 from simulator.lazy import pd
 from simulator.network.topology import Cost, Topology
@@ -14,7 +15,9 @@ from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import optimal_bandwidth, reduction
 from simulator.task import Progress
 from simulator.tasks.studies.base import (
+    Elasticity,
     Findings,
+    SizesAbove1,
     Study,
     Tax,
     carry,
@@ -99,20 +102,15 @@ class OptimalBandwidthFigure(Study):
     Its fields are the keys of ``conf/task/optimal_bandwidth_figure.yaml``, which says what each means.
     """
 
-    sizes: Sequence[int]
-    topologies: Mapping[str, Topology]
+    sizes: SizesAbove1
+    topologies: Annotated[Mapping[str, Topology], Rule(filled=True)]
     workload: Workload
     compute: Law
-    targets: Sequence[float] = (-0.5, -0.1)
+    targets: Annotated[Sequence[Elasticity], Rule(filled=True)] = (-0.5, -0.1)
 
     def __post_init__(self) -> None:
-        topologies = under("topologies", self.topologies)
-        check_points(self.sizes, self.compute, topologies, {"workload": self.workload}, least=2)
-        if not self.targets:
-            raise InputError("targets", "must be a list of at least one elasticity", self.targets)
-        for target in self.targets:
-            number("targets", target, above=-1, below=0)
         super().__post_init__()
+        check_points(self.sizes, self.compute, under("topologies", self.topologies), {"workload": self.workload})
 
     def find(self, progress: Progress | None = None) -> Findings:
         """Simulate the tax at every size; B* of every topology at every target.

@@ -11,20 +11,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import sqrt
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from simulator.arrays import Array
-from simulator.checks import InputError, count, nearest, number
+from simulator.checks import Finite, InputError, Positive, Rule, count, nearest
 from simulator.laws import IndependentLaw
 from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.results import standard_error
 from simulator.statistics import Gev, block_centred, fit_gev, fit_gumbel, fit_gumbel_lmoments, instance_centred
 from simulator.task import Progress
-from simulator.tasks.studies.base import MOST_ITERATIONS, Findings, Study, check_sizes, under
+from simulator.tasks.studies.base import MOST_ITERATIONS, Findings, SizesAbove1, Study
 
 CENTRINGS: dict[str, Callable[[ArrayLike], Array]] = {"instance": instance_centred, "block": block_centred}
 FITS: dict[str, Callable[[ArrayLike], Gev]] = {
@@ -66,12 +66,13 @@ class ScipyLaw(IndependentLaw):
 
     distribution: str
     shapes: Sequence[float] = ()
-    mean: float = 0.0
-    sd: float = 1.0
+    mean: Finite = 0.0
+    sd: Positive = 1.0
 
     def __post_init__(self) -> None:
         from scipy import stats
 
+        super().__post_init__()
         known = [name for name, kind in vars(stats).items() if isinstance(kind, stats.rv_continuous)]
         if self.distribution not in known:
             raise InputError(
@@ -79,8 +80,6 @@ class ScipyLaw(IndependentLaw):
                 f"must be a continuous distribution of scipy.stats; got {self.distribution!r}"
                 f"{nearest(self.distribution, known)}",
             )
-        number("mean", self.mean)
-        number("sd", self.sd, above=0)
         try:
             moments = [float(x) for x in self._parent.stats("mv")]
         except TypeError:
@@ -138,20 +137,16 @@ class PluginBias(Study):
     Its fields are the keys of ``conf/task/plugin_bias.yaml``, which says what each means.
     """
 
-    sizes: Sequence[int]
-    laws: Mapping[str, IndependentLaw]
-    block_sizes: Sequence[int]
-    blocks: int
+    sizes: SizesAbove1
+    laws: Annotated[Mapping[str, IndependentLaw], Rule(filled=True)]
+    block_sizes: SizesAbove1
+    blocks: Annotated[int, Rule(least=100)]
 
     def __post_init__(self) -> None:
-        under("laws", self.laws)
-        check_sizes("block_sizes", self.block_sizes, least=2)
-        check_sizes("sizes", self.sizes, least=2)
+        super().__post_init__()
         if max(self.sizes) < max(self.block_sizes):
             raise InputError("sizes", f"must reach max(block_sizes) = {max(self.block_sizes)}", list(self.sizes))
-        count("blocks", self.blocks, least=100)
         count("iterations", self.iterations, least=2)
-        super().__post_init__()
 
     @property
     def estimators(self) -> list[Estimator]:

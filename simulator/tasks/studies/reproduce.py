@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from simulator.checks import InputError
+from simulator.checks import Rule
 from simulator.files.tables import write_csv
 from simulator.network.topology import Machine
 from simulator.task import Outcome, Progress, Task
@@ -22,12 +23,8 @@ class Reproduce(Task):
     """
 
     name: str
-    studies: Mapping[str, Study]
+    studies: Annotated[Mapping[str, Study], Rule(filled=True)]
     machine: Machine | None = None
-
-    def __post_init__(self) -> None:
-        if not self.studies:
-            raise InputError("studies", "must have at least one entry; got none")
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         claims: list[Claim] = []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from simulator.checks import InputError, count, number, one_of
+from simulator.checks import InputError, Rule, count, number, one_of
 from simulator.laws import BlockMaxima, Law
 from simulator.laws.gev import gev_mean
 from simulator.lazy import pd
@@ -16,11 +16,19 @@ from simulator.pictures.panels import Panel, Picture
 from simulator.simulation.closed_forms import optimal_bandwidth
 from simulator.simulation.experiment import Experiment
 from simulator.task import Progress
-from simulator.tasks.studies.base import Findings, Study, check_points, mean_cost, pretty, simulate_taxes, under
+from simulator.tasks.studies.base import (
+    Elasticity,
+    Findings,
+    Study,
+    check_points,
+    mean_cost,
+    pretty,
+    simulate_taxes,
+)
 from simulator.workload.program import Collective, Compute
 from simulator.workload.training import Workload
 
-Values = Mapping[str, float]
+Values = Mapping[str, int | float]
 
 LAW = {"mean": "centre", "cv": "cv", "mu": "mu", "sigma": "sigma", "xi": "xi", "m": "m"}  # input -> field of the law
 LABELS = {  # input -> symbol, unit, and the unit in SI
@@ -40,10 +48,11 @@ class Sensitivity(Study):
     compute: Law
     topology: Topology
     workload: Workload
-    inputs: Mapping[str, Mapping[str, Values]]
-    target: float = -0.5
+    inputs: Annotated[Mapping[str, Mapping[str, Values]], Rule(filled=True)]
+    target: Elasticity = -0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.compute, BlockMaxima):
             raise InputError(
                 "compute", f"must be a law of block maxima: gumbel, frechet or weibull; got {self.compute.name}"
@@ -52,21 +61,18 @@ class Sensitivity(Study):
         check_points([self.n], self.compute, {"topology": self.topology}, {"workload": self.workload})
         if any(op.law != self.compute for op in self._job.program.operations if isinstance(op, Compute)):
             raise InputError("workload", "must run blocks of the law as it is: scaling weak, and no scale")
-        number("target", self.target, above=-1, below=0)
-        under("inputs", self.inputs)
         for name, ends in self.inputs.items():
             self._check_input(name, ends)
-        super().__post_init__()
 
     def _check_input(self, name: str, ends: Mapping[str, Values]) -> None:
-        if not isinstance(ends, Mapping) or set(ends) != {"low", "high"}:
+        if set(ends) != {"low", "high"}:
             raise InputError(f"inputs.{name}", "must have the keys low and high", ends)
         for end, values in ends.items():
             place = f"inputs.{name}.{end}"
-            if not isinstance(values, Mapping) or name not in values:
-                raise InputError(place, f"must be a mapping that gives {name}", values)
-            for key, value in values.items():
-                number(f"{place}.{one_of(place, key, LABELS)}", value)
+            if name not in values:
+                raise InputError(place, f"must give {name}", values)
+            for key in values:
+                one_of(place, key, LABELS)
             self._refuse(place, {**self._base, **values})
 
     def _refuse(self, place: str, values: Values) -> None:

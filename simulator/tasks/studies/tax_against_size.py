@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
+from simulator.checks import Rule
 from simulator.laws import Law
 from simulator.lazy import pd
 from simulator.network.topology import Topology
 from simulator.pictures.panels import Panel, Picture
 from simulator.task import Progress
-from simulator.tasks.studies.base import Findings, Study, check_laws, check_sizes, simulate_taxes, under
+from simulator.tasks.studies.base import Findings, Sizes, Study, check_laws, simulate_taxes, under
 from simulator.workload.training import Workload
 
 
@@ -21,15 +23,14 @@ class TaxAgainstSize(Study):
     Its fields are the keys of ``conf/task/tax_against_size.yaml``, which says what each means.
     """
 
-    sizes: Sequence[int]
-    laws: Mapping[str, Law]
+    sizes: Sizes
+    laws: Annotated[Mapping[str, Law], Rule(filled=True)]
     topology: Topology
     workload: Workload
 
     def __post_init__(self) -> None:
-        check_sizes("sizes", self.sizes)
-        check_laws(under("laws", self.laws), self.sizes)
         super().__post_init__()
+        check_laws(under("laws", self.laws), self.sizes)
 
     def find(self, progress: Progress | None = None) -> Findings:
         """Simulate every law at every size.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from simulator.checks import InputError, count, flag, instance, number, one_of, texts
+from simulator.checks import InputError, Rule
 from simulator.lazy import pd
 from simulator.pictures.draw import undrawn, write_pictures
 from simulator.task import Outcome, Progress, Task
@@ -33,26 +34,13 @@ class TraceReport(Task):
     name: str
     traces: str | Sequence[str]
     table: tables.Columns | None = None
-    ranks: Sequence[int] | None = None
-    broken: str = "stop"
-    tolerance: float = 100e-6
+    ranks: Sequence[Annotated[int, Rule(least=0)]] | None = None
+    broken: Literal["stop", "skip", "keep"] = "stop"
+    tolerance: Annotated[float, Rule(least=0, below=1e3)] = 100e-6
     collective_kernels: Sequence[str] = ()
-    most_bytes: int = 2**32
-    workers: int | None = None
+    most_bytes: Annotated[int, Rule(least=1)] = 2**32
+    workers: Annotated[int, Rule(least=1)] | None = None
     names_in_summary: bool = False
-
-    def __post_init__(self) -> None:
-        one_of("broken", self.broken, ["stop", "skip", "keep"])
-        number("tolerance", self.tolerance, least=0, below=1e3)
-        texts("collective_kernels", self.collective_kernels)
-        count("most_bytes", self.most_bytes)
-        flag("names_in_summary", self.names_in_summary)
-        if self.table is not None:
-            instance("table", self.table, tables.Columns)
-        if self.workers is not None:
-            count("workers", self.workers)
-        for rank in [] if self.ranks is None else self.ranks:
-            count("ranks", rank, least=0)
 
     def find(self, progress: Progress | None = None) -> Findings:
         """Read, match and measure.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
-from simulator.checks import InputError, count, instance, one_of
+from simulator.checks import InputError, Rule
 from simulator.files.tables import write_csv
 from simulator.laws import EmpiricalBlocks, Law
 from simulator.lazy import pd
@@ -49,22 +50,19 @@ class Validate(Task):
     fit: FitLaw
     traces: str | Sequence[str] | None = None
     summary: str | None = None
-    measure: str = "busy"
+    measure: Literal["busy", "gap"] = "busy"
     group: str | None = None
     operation: str | None = None
-    runs: int = 200
-    seed: int = 0
+    runs: Annotated[int, Rule(least=20, most=100_000)] = 200
+    seed: Annotated[int, Rule(least=0)] = 0
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        instance("fit", self.fit, FitLaw)
+        super().__post_init__()
         for name in ("traces", "summary", "group", "measure", "level", "sizes"):
             given = getattr(self.fit, name)
             if (tuple(given) if name == "sizes" else given) != getattr(FitLaw, name):
                 raise InputError(f"fit.{name}", f"must be left out; {name} is the key of a validation")
-        one_of("measure", self.measure, ["busy", "gap"])
-        count("runs", self.runs, least=20, most=100_000)
-        count("seed", self.seed, least=0)
         check_level(self.level, "runs", self.runs)
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
