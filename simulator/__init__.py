@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         ZeroSum as ZeroSum,
         block_maxima as block_maxima,
         dependent as dependent,
-        empirical as empirical,
     )
     from simulator.network.collectives import (
         Algorithm as Algorithm,
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from simulator.tasks.studies.tax_against_size import TaxAgainstSize as TaxAgainstSize
     from simulator.tasks.trace_report.task import TraceReport as TraceReport
     from simulator.tasks.validate.task import Validate as Validate
+    from simulator.traces.measured_law import empirical as empirical
     from simulator.traces.tables import Columns as Columns
     from simulator.workload.program import Collective as Collective, Compute as Compute, Program as Program
     from simulator.workload.training import (

@@ -12,7 +12,7 @@ HOMES = {
     "files.tables": ["write_csv"],
     "laws": [
         "BlockMaxima", "Dependence", "Dependent", "Deterministic", "Empirical", "EmpiricalBlocks", "IndependentLaw",
-        "Law", "LogNormal", "Normal", "Root", "Spliced", "ZeroSum", "block_maxima", "dependent", "empirical",
+        "Law", "LogNormal", "Normal", "Root", "Spliced", "ZeroSum", "block_maxima", "dependent",
     ],
     "network.collectives": ["Algorithm", "Kind", "all_pairs", "bucket", "ring"],
     "network.topology": ["Cost", "Machine", "Topology"],
@@ -40,6 +40,7 @@ HOMES = {
     "tasks.studies.tax_against_size": ["TaxAgainstSize"],
     "tasks.trace_report.task": ["TraceReport"],
     "tasks.validate.task": ["Validate"],
+    "traces.measured_law": ["empirical"],
     "traces.tables": ["Columns"],
     "workload.program": ["Collective", "Compute", "Program"],
     "workload.training": ["DataParallel", "Operations", "TensorParallel", "Workload"],

@@ -8,7 +8,7 @@ from simulator.laws.base import IndependentLaw, Law
 from simulator.laws.block_maxima import block_maxima
 from simulator.laws.dependence import Dependence
 from simulator.laws.dependent import Dependent, dependent
-from simulator.laws.empirical import Empirical, EmpiricalBlocks, empirical
+from simulator.laws.empirical import Empirical, EmpiricalBlocks
 from simulator.laws.gev import BlockMaxima
 from simulator.laws.root import Root
 from simulator.laws.simple import Deterministic, LogNormal, Normal
@@ -17,5 +17,5 @@ from simulator.laws.zero_sum import ZeroSum
 
 __all__ = [
     "BlockMaxima", "Dependence", "Dependent", "Deterministic", "Empirical", "EmpiricalBlocks", "IndependentLaw", "Law",
-    "LogNormal", "Normal", "Root", "Spliced", "ZeroSum", "block_maxima", "dependent", "empirical",
+    "LogNormal", "Normal", "Root", "Spliced", "ZeroSum", "block_maxima", "dependent",
 ]  # fmt: skip

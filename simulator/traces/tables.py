@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from simulator.arrays import Times
-from simulator.checks import InputError, count, keep, mapping, nearest, number, text, texts
+from simulator.checks import InputError, count, keep, mapping, number, text, texts
 from simulator.lazy import pd
 from simulator.traces.align import Group, Status, Verdict, duration
 from simulator.traces.blocks import COLUMNS
 from simulator.traces.match import LEAST
+from simulator.traces.table_files import moments, read_table, seconds, whole_numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.
     Raises:
         InputError: for a table that cannot be read, that lacks a column, or whose rows are not told apart.
     """
-    table = _long(_load(path, columns), columns, path)
+    table = _long(read_table(path, _needed(columns)), columns, path)
     groups = [
         _group(name, operations, columns, tolerance, path)
         for name, operations in table[table["what"].isin(columns.collectives or {})].groupby("group", sort=True)
@@ -106,32 +107,22 @@ def _leading(rows: pd.DataFrame, columns: Columns) -> frozenset[str]:
     return frozenset(what for what in found if (earliest - first[what]).dropna().gt(0).mean() > 0.5)
 
 
-def _load(path: Path, columns: Columns) -> pd.DataFrame:
-    try:
-        frame = pd.read_parquet(path) if path.name.endswith(".parquet") else pd.read_csv(path, comment="#")
-    except Exception as error:  # pandas' and pyarrow's readers raise many kinds
-        raise InputError(f"table {path} cannot be read: {str(error).splitlines()[0]}") from None
-    wide = columns.operation is None
+def _needed(columns: Columns) -> list[str]:
     parts = [part for parts in columns.operations.values() for part in parts]
     needed = [columns.rank, columns.step, *columns.group, *columns.instance]
-    needed += parts if wide else [str(columns.operation), columns.duration]
-    needed += [] if columns.start is None else [columns.start]
-    for column in needed:
-        if column not in frame:
-            have = ", ".join(map(str, frame.columns))
-            raise InputError(f"table {path.name} has no column {column!r}{nearest(column, frame)}; it has {have}")
-    return frame
+    needed += parts if columns.operation is None else [columns.operation, columns.duration]
+    return needed + ([] if columns.start is None else [columns.start])
 
 
 def _long(frame: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
     """Rows of rank, step, group, what, key (of step and instance), start and duration in ns."""
-    rank, step = (_whole(frame[name], name, path) for name in (columns.rank, columns.step))
+    rank, step = (whole_numbers(frame[name], path) for name in (columns.rank, columns.step))
     shared = pd.DataFrame({
         "rank": rank, "step": step,
         "group": _joined(frame, columns.group),
         "key": list(zip(frame[columns.step], *(frame[name] for name in columns.instance), strict=True)),
     })  # fmt: skip
-    start = None if columns.start is None else _ns(frame[columns.start], columns, path)
+    start = None if columns.start is None else moments(frame[columns.start], columns.unit, path)
     parts = []
     for what, names in columns.operations.items():
         if columns.operation is None:
@@ -154,26 +145,8 @@ def _joined(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     return joined
 
 
-def _whole(values: pd.Series, name: str, path: Path) -> pd.Series:
-    try:
-        whole = values.astype("int64")
-    except (TypeError, ValueError):
-        whole = None
-    if whole is None or not (whole == values).all():
-        raise InputError(f"table {path.name} column {name!r} must hold whole numbers alone")
-    return whole
-
-
 def _ns(values: pd.Series, columns: Columns, path: Path) -> Times:
-    try:
-        seconds = values.to_numpy(np.float64) * columns.unit
-    except (TypeError, ValueError):
-        seconds = np.array([np.nan])
-    if not np.isfinite(seconds).all() or (np.abs(seconds) > 2**32).any():
-        raise InputError(f"table {path.name} column {values.name!r} must hold finite numbers alone")
-    if values.name != columns.start and (seconds < 0).any():
-        raise InputError(f"table {path.name} column {values.name!r} must hold durations of at least 0")
-    return np.rint(seconds * 1e9).astype(np.int64)
+    return np.rint(seconds(values, columns.unit, path) * 1e9).astype(np.int64)
 
 
 def _group(name: str, rows: pd.DataFrame, columns: Columns, tolerance: int, path: Path) -> Group:

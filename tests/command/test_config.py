@@ -321,7 +321,7 @@ HOSTILE = [
 WITHIN = [
     *("simulator.files.manifest.commit", "simulator.simulation.results.shutil.rmtree"),
     *("simulator.simulation.results.whole_folder", "simulator.simulation.experiment.secrets.token_bytes"),
-    *("simulator.laws.empirical.Path", "simulator.command.app.main"),
+    *("simulator.traces.measured_law.Path", "simulator.command.app.main"),
     *("simulator.command.build.build", "simulator.files.manifest.subprocess.run"),
     *("simulator.simulation.results.os.remove", "simulator.run"),
     *("simulator.laws.Normal", "topologies.ring.ring"),

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
+from simulator import empirical
 from simulator.checks import InputError
 from simulator.command.flags import config_dir
 from simulator.laws import (
@@ -22,7 +23,6 @@ from simulator.laws import (
     LogNormal,
     Normal,
     block_maxima,
-    empirical,
 )
 from simulator.laws.gev import box_cox, gev_mean, inverse_box_cox
 from tests.conftest import PAPER, built, paper_law

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from simulator import Result, run
-from simulator.laws import Deterministic, Law, LogNormal, empirical
+from simulator import Result, empirical, run
+from simulator.laws import Deterministic, Law, LogNormal
 from simulator.tasks.simulate import pictures
 from simulator.text import time_label
 from simulator.workload.training import DataParallel, Operations, TensorParallel, Workload
