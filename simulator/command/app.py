@@ -11,6 +11,7 @@ import shlex
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,8 +43,9 @@ class _Stopped(BaseException):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; ``argv`` defaults to the command line's arguments."""
     try:
-        with _signals():
+        with _signals(), warnings.catch_warnings():
             _print_anything()
+            warnings.showwarning = _warn
             return _run(list(sys.argv[1:] if argv is None else argv))
     except BaseException as error:  # a user's own module may raise anything, SystemExit too
         return _report(error)
@@ -54,6 +56,11 @@ def _print_anything() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+
+
+def _warn(message: Warning | str, *where: object, **more: object) -> None:
+    """Say a warning of Hydra's or a user's own in one line, without the place in the code."""
+    print(f"warning: {_words(message)}", file=sys.stderr)
 
 
 def _run(argv: list[str]) -> int:
@@ -161,6 +168,8 @@ def _job(config: DictConfig) -> str:
         if points.is_done(folder, key):
             print(f"{label}: done before, skipped", flush=True)
             return key
+        if points.discard_damaged(folder, key):
+            print(f"{label}: done before, but its files are damaged: it is run again", flush=True)
         began = time.monotonic()
         with _time_limit(job.timeout):
             outcome = _perform(replace(job, folder=folder / key, overrides=overrides))
@@ -318,7 +327,7 @@ def _report(error: BaseException) -> int:
     return _say(f"internal error: {text}; please report it (SIMULATOR_TRACEBACK=1 prints the traceback)", 1)
 
 
-def _words(error: BaseException) -> str:
+def _words(error: BaseException | str) -> str:
     """What an error says, on one line; an error of the user's own may not even be able to."""
     try:
         return " ".join(str(error).split())

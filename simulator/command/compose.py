@@ -24,6 +24,8 @@ from simulator.command.flags import config_dir
 from simulator.command.loader import CONFIG, FAILED_TO_COMPOSE, GROUPS, HYDRA, Loader, parse, sentences
 from simulator.command.yaml_files import USER, YamlSource, first_sentence
 
+LONGEST = 1e9  # seconds of a timeout that every system can count
+
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
@@ -91,7 +93,7 @@ def current_job(config: DictConfig) -> Job:
         raise InputError("plugins", "must be named on the command line, as plugins=[my_module], not in a file")
     choices = {str(group): option for group, option in hydra.runtime.choices.items()}
     limit = tree.pop("timeout", None)
-    timeout = None if limit is None else number("timeout", limit, above=0)
+    timeout = None if limit is None else number("timeout", limit, above=0, most=LONGEST)
     return Job(tree, choices, plugins, Path(hydra.runtime.output_dir), overrides, timeout)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any
 
 # Tried: a public ConfigLoader that checks what compute_defaults_list names; files are read twice, a command 20 % slower
@@ -21,8 +21,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from simulator.checks import InputError, nearest
+from simulator.checks import InputError, nearest, shown
 from simulator.command.build import keys, unknown_key
+from simulator.command.interpolations import check_interpolations
 from simulator.command.yaml_files import HYDRA_KEYS, about_hydra, first_sentence, leaves
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 CONFIG = "config"  # name of the primary config
 FAILED_TO_COMPOSE = "failed_to_compose"  # key of the hydra node by which a point of a sweep says why it has no config
 MOST_POINTS = 100_000  # of one sweep
+DEEPEST = 50  # brackets within brackets of an override; Hydra's parser goes about 200 deep
 
 GROUPS = {
     "output": "default", "launcher": "basic", "sweeper": "basic", "help": "default", "hydra_help": "default",
@@ -58,6 +60,8 @@ def parse(overrides: Sequence[str], loader: ConfigLoader | None = None) -> list[
     parser = OverridesParser.create()
     parsed: dict[str, Override] = {}
     for text in overrides:
+        if max(accumulate((char in "[{(") - (char in ")}]") for char in text), default=0) > DEEPEST:
+            raise InputError(f"override {shown(text)} must be nested at most {DEEPEST} deep")
         try:
             override = parser.parse_override(text)
         except (OverrideParseException, HydraException, ValueError) as error:
@@ -74,6 +78,8 @@ def parse(overrides: Sequence[str], loader: ConfigLoader | None = None) -> list[
 
 def _unparsable(text: str) -> str:
     key, equals, value = (part.strip() for part in text.partition("="))
+    if len(text) > 1000:
+        return f"override {shown(text)} cannot be read"
     if not equals:
         return f"override {text!r} must be KEY=VALUE, and flags begin with --"
     plain = f"{key}={value}"
@@ -98,6 +104,7 @@ class Loader(ConfigLoaderImpl):
             raise
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, RecursionError) as error:
             raise InputError(self._explain(error, overrides, run_mode)) from error
+        check_interpolations(OmegaConf.to_container(config, resolve=False))
         config.hydra.overrides.task = [str(o.input_line) for o in typed if not o.is_hydra_override()]
         with sentences():
             _check_hydra(config.hydra, typed)
@@ -169,7 +176,10 @@ class Loader(ConfigLoaderImpl):
             )
         if not override.is_discrete_sweep():
             raise InputError(key, f"must list its values, {key}=A,B,C or {key}=range(A,B); got {value}")
-        options = list(islice(override.sweep_string_iterator(), MOST_POINTS + 1))
+        try:
+            options = list(islice(override.sweep_string_iterator(), MOST_POINTS + 1))
+        except (ValueError, OverflowError) as error:
+            raise InputError(key, f"must be a range that can be counted: {error}; got {value}") from error
         if not options:
             known = ", ".join(self.get_group_options(override.key_or_group))
             what = f"; known are {known}" if known else ""

@@ -17,7 +17,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from simulator.checks import InputError
 from simulator.command.build import join
+from simulator.command.interpolations import reads_environment
 
+MOST_BYTES = 1_000_000  # of one file
 MOST_NODES = 100_000  # of one file, anchors written out
 USER = "command-line"  # who provides the folder that --config-dir names
 HYDRA_KEYS = ("hydra.run.dir", "hydra.sweep.dir", "hydra/launcher", "hydra.launcher.KEY")  # what the command may set
@@ -89,7 +91,10 @@ def read(path: Path) -> str:
         InputError: when it cannot be read or is not UTF-8.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InputError(_shown(path), f"must be at most {MOST_BYTES:,} bytes")
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
@@ -134,6 +139,9 @@ def _check_nodes(root: yaml.Node, name: str) -> None:
     for i, node in enumerate(_nodes(root)):
         if i == MOST_NODES:
             raise InputError(f"{name}:1: must have at most {MOST_NODES} values, anchors written out")
+        if isinstance(node, yaml.ScalarNode) and reads_environment(node.value):
+            asked = f"write it on the command line, KEY='{node.value}'"
+            raise InputError(f"{name}:{_line(node)}: a file must not copy environment variables into outputs: {asked}")
         if isinstance(node, yaml.ScalarNode) and not node.style:
             kind = node.tag.rpartition(":")[2]
             odd = kind == "int" and not re.fullmatch(r"[-+]?(0|[1-9][0-9_]*)", node.value)

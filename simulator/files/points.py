@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,24 @@ def record_failure(folder: Path, key: str, overrides: Sequence[str], error: str)
 
 def is_done(folder: Path, key: str) -> bool:
     """Whether the point is finished; what an earlier try left of why it failed is then removed."""
-    done = (folder / key / "manifest.json").is_file()
+    done = _is_whole(folder / key / "manifest.json")
     if done:
         (folder / f"{key}{FAILED}").unlink(missing_ok=True)
     return done
+
+
+def discard_damaged(folder: Path, key: str) -> bool:
+    """Remove a point's folder whose manifest somebody damaged; returns whether there was one."""
+    found = (folder / key).exists() and not is_done(folder, key)
+    if found:
+        shutil.rmtree(folder / key)
+    return found
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    overrides = manifest.get("overrides") if isinstance(manifest, dict) else None
+    return isinstance(overrides, list) and all(isinstance(text, str) for text in overrides)

@@ -113,9 +113,10 @@ def matplotlib_alone() -> Iterator[None]:
 
 
 def _import() -> Any:
-    """The module matplotlib. The user's MPLBACKEND is set aside meanwhile: an unknown one would stop the import."""
+    """The module matplotlib. What would stop its import is set aside: an unknown MPLBACKEND, a matplotlibrc here."""
     backend = os.environ.pop("MPLBACKEND", None) if "matplotlib" not in sys.modules else None
-    matplotlib = import_module("matplotlib")
+    with contextlib.chdir(Path(__file__).parent) if os.path.exists("matplotlibrc") else contextlib.nullcontext():
+        matplotlib = import_module("matplotlib")
     if backend is not None:
         os.environ["MPLBACKEND"] = backend
         with contextlib.suppress(ValueError):

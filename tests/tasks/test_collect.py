@@ -340,19 +340,49 @@ def test_two_sweeps_at_the_same_moment_do_not_mix():
     lambda home: (home / "manifest.json").write_text("[]"),
     lambda home: (home / "manifest.json").write_text('{"overrides": null}'),
     lambda home: (home / "summary.csv").write_text(""),
+    lambda home: (home / "manifest.json").write_text("[" * 100_000),
     lambda home: (home.parent / "x.failed.json").write_text("{"),
     lambda home: (home.parent / "x.failed.json").write_bytes(b"\xff"),
     lambda home: (home.parent / "x.failed.json").write_text("[]"),
     lambda home: (home.parent / "x.failed.json").mkdir(),
 ])  # fmt: skip
-def test_damaged_points_are_one_sentence(damage, tmp_path, capsys):
+def test_damaged_points_are_failed_ones(damage, tmp_path, capsys):
     home = tmp_path / "sweep" / "a"
     home.mkdir(parents=True)
     (home / "manifest.json").write_text('{"overrides": []}')
     (home / "summary.csv").write_text("n,status\n8,ok\n")
     damage(home)
     assert main(["+experiment=collect", "folders=[sweep]"]) == 1
-    assert re.fullmatch(r"error: folders holds .*, whose files cannot be read: .*\n", capsys.readouterr().err)
+    shown = capsys.readouterr()
+    assert re.search(
+        r"^failed: .*: (a|x.failed.json) cannot be read \(.*\): remove it and run the point again$", shown.out, re.M
+    )
+    assert "\x1b" not in shown.out + shown.err
+    assert len(list(Path("outputs").glob("*/*/sweep.csv"))) == 1
+
+
+@pytest.mark.parametrize("manifest", ["[]", "null", "", "[" * 100_000, '{"overrides": 5}', '{"overrides": [1]}'])
+def test_a_damaged_point_of_a_sweep_is_run_again(manifest, capsys):
+    assert sweep("n=4,8") == 0
+    table = the_table()
+    whole = table.read_bytes()
+    home = sorted(table.parent.glob("*/summary.csv"))[0].parent
+    (home / "manifest.json").write_text(manifest)
+    capsys.readouterr()
+    assert sweep("n=4,8") == 0
+    out = capsys.readouterr().out
+    assert out.count("done before, but its files are damaged: it is run again") == 1
+    assert out.count("done before, skipped") == 1
+    assert table.read_bytes() == whole
+
+
+def test_what_failed_cannot_steer_the_terminal(tmp_path, capsys):
+    (tmp_path / "sweep").mkdir()
+    (tmp_path / "sweep" / "x.failed.json").write_text(
+        json.dumps({"overrides": ["name=\x1b[2J"], "error": "\x1b[31mred"})
+    )
+    assert main(["+experiment=collect", "folders=[sweep]"]) == 1
+    assert "failed: name=?[2J: ?[31mred" in capsys.readouterr().out
 
 
 def test_points_that_are_not_there_are_refused(tmp_path, capsys):

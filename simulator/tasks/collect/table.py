@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +34,9 @@ def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> l
             raise InputError("folders", f"must be folders of finished jobs; {str(folder)!r} is none")
         own = (folder / "manifest.json").is_file()
         for home in [folder] if own else [path.parent for path in folder.glob("[!.]*/manifest.json")]:
-            done[home.name] = _finished(home)
+            done[home.name] = _read(home, _finished)
         for path in folder.glob(f"[!.]*{FAILED}"):
-            failed[path.name.removesuffix(FAILED)] = _failed(path)
+            failed[path.name.removesuffix(FAILED)] = _read(path, _failed)
     points = {**failed, **done}
     if wanted is None and not points:
         raise InputError("folders", "must hold finished jobs: folders of sweeps (multirun/SWEEP), or of single points")
@@ -47,31 +46,33 @@ def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> l
     return [{**points[key], "point": key} for key in sorted(points) if wanted is None or key in wanted]
 
 
-@contextmanager
-def _readable(home: Path) -> Iterator[None]:
-    """Refuse files that somebody damaged, whatever is wrong with them."""
+def _read(home: Path, reader: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """A point's row; one that somebody damaged, whatever is wrong with it, counts as failed."""
     try:
-        yield
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-        raise InputError("folders", f"holds {home}, whose files cannot be read: {error}") from error
+        return reader(home)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        why = (
+            " ".join(str(error).split())
+            if isinstance(error, OSError | ValueError)
+            else "it is not what was written there"
+        )
+        return {"status": "failed", "error": f"{home.name} cannot be read ({why}): remove it and run the point again"}
 
 
 def _finished(home: Path) -> dict[str, Any]:
-    with _readable(home):
-        manifest = json.loads((home / "manifest.json").read_text(encoding="utf-8"))
-        summary = home / "summary.csv"
-        row = pd.read_csv(summary).iloc[0].to_dict() if summary.is_file() else {"status": "ok"}
-        reported = GLOSSARY if len(row) > 1 else row  # by the point's own summary
-        given = _parameters(manifest.get("overrides", []))
-        return {**{name: value for name, value in given.items() if name not in reported}, **row, "error": None}
+    manifest = json.loads((home / "manifest.json").read_text(encoding="utf-8"))
+    summary = home / "summary.csv"
+    row = pd.read_csv(summary).iloc[0].to_dict() if summary.is_file() else {"status": "ok"}
+    reported = GLOSSARY if len(row) > 1 else row  # by the point's own summary
+    given = _parameters(manifest.get("overrides", []))
+    return {**{name: value for name, value in given.items() if name not in reported}, **row, "error": None}
 
 
 def _failed(path: Path) -> dict[str, Any]:
-    with _readable(path):
-        record = json.loads(path.read_text(encoding="utf-8"))
-        given = _parameters(record["overrides"])
-        known = {"law" if name == "compute" else name: value for name, value in given.items()}
-        return {**known, "status": "failed", "error": str(record["error"])}
+    record = json.loads(path.read_text(encoding="utf-8"))
+    given = _parameters(record["overrides"])
+    known = {"law" if name == "compute" else name: value for name, value in given.items()}
+    return {**known, "status": "failed", "error": str(record["error"])}
 
 
 def _parameters(overrides: Sequence[str]) -> dict[str, Any]:

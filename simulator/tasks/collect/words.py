@@ -6,6 +6,7 @@ from typing import Any
 
 from simulator.lazy import pd
 from simulator.tasks.collect.table import swept
+from simulator.text import printable
 
 
 def sweep_text(table: pd.DataFrame) -> str:
@@ -19,14 +20,14 @@ def sweep_text(table: pd.DataFrame) -> str:
     for _, row in table[table["status"] == "ok"].iterrows():
         values = [f"{'-' if row[name] != row[name] else row[name]!s:>12}" for name in names]
         values += [f"{row[name] * scale:>13.5g}" for name, (_, scale) in shown.items()]
-        lines.append("  ".join(values))
+        lines.append(printable("  ".join(values)))
     return "\n".join(lines)
 
 
 def failures(table: pd.DataFrame) -> list[str]:
     """Why points failed, a line each."""
     bad = table[table["status"] != "ok"]
-    return [f"failed: {_label(row)}: {row['error']}" for _, row in bad.iterrows()]
+    return [printable(f"failed: {_label(row)}: {row['error']}") for _, row in bad.iterrows()]
 
 
 def _label(row: pd.Series[Any]) -> str:

@@ -1,0 +1,84 @@
+"""Interpolations (``${key}``) in configs of others: none may grow without end, or read the environment unasked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simulator.checks import InputError
+
+MOST_CHARACTERS = 1_000_000  # of a config with its interpolations written out
+_REFERENCE = re.compile(r"\$\{([^${}]*)\}")
+_NESTED = re.compile(r"\$\{[^}]*\$\{")
+_ENVIRONMENT = re.compile(r"\$\{\s*oc\.env\s*:")
+
+
+def reads_environment(text: str) -> bool:
+    """Whether an interpolation in a text copies an environment variable.
+
+    >>> reads_environment("${oc.env:HOME}/runs"), reads_environment("${name}")
+    (True, False)
+    """
+    return bool(_ENVIRONMENT.search(text))
+
+
+def check_interpolations(tree: Any) -> None:
+    """Refuse interpolations that would fill the memory, from their lengths alone; cycles are told elsewhere.
+
+    >>> check_interpolations({"a": "x" * 10, **{f"k{i}": f"${{k{i - 1}}}" * 9 for i in range(1, 9)}, "k0": "${a}" * 9})
+    Traceback (most recent call last):
+    simulator.checks.InputError: k5 must be at most 1000000 characters with its interpolations written out
+    """
+    sizes: dict[tuple[str, ...], int] = {}
+
+    def size(path: tuple[str, ...]) -> int:
+        if path not in sizes:
+            sizes[path] = 0  # of a cycle
+            sizes[path] = _length(_at(tree, path)) + sum(size(target) for target in _targets(_at(tree, path), path))
+            if sizes[path] > MOST_CHARACTERS:
+                name = ".".join(path)
+                limit = f"must be at most {MOST_CHARACTERS} characters with its interpolations written out"
+                raise InputError(name or "the config", limit)
+        return sizes[path]
+
+    for path in _interpolated(tree):
+        size(path)
+
+
+def _interpolated(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of the texts that have interpolations."""
+    for key, value in _children(node):
+        yield from _interpolated(value, (*path, key))
+    if isinstance(node, str) and "${" in node:
+        yield path
+
+
+def _targets(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """What a node is made of: its entries, or the keys that its interpolations name."""
+    yield from ((*path, key) for key, _ in _children(node))
+    if not isinstance(node, str):
+        return
+    if _NESTED.search(node):
+        raise InputError(".".join(path), "must not have an interpolation within an interpolation", node)
+    for reference in _REFERENCE.findall(node):
+        name = reference.rpartition(":")[2].strip()
+        up = len(name) - len(name.lstrip("."))
+        parts = tuple(part for part in re.split(r"[.\[\]]+", name) if part)
+        yield (*path[: len(path) - up], *parts) if up else parts
+
+
+def _at(node: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        node = dict(_children(node)).get(key)
+    return node
+
+
+def _children(node: Any) -> list[tuple[str, Any]]:
+    if isinstance(node, Mapping):
+        return [(str(key), value) for key, value in node.items()]
+    return [(str(i), value) for i, value in enumerate(node)] if isinstance(node, list) else []
+
+
+def _length(node: Any) -> int:
+    return len(node) if isinstance(node, str) else 1
