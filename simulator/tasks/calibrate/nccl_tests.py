@@ -1,17 +1,16 @@
-"""Reading measured collectives: the text that nccl-tests and rccl-tests print, or a CSV table.
+"""Measured collectives out of a file: what nccl-tests and rccl-tests print or write, or a CSV table.
 
-The text is described in nccl-tests, src/common.cu and src/util.cu (``writeResultHeader``), and doc/PERFORMANCE.md. Its
-versions differ in their columns (with and without ``redop`` and ``root``; ``error``, ``res`` or ``#wrong``), so columns
-are found by the table's own header. Sizes are those it prints: the per-rank buffer for AllReduce, AllToAll, Broadcast,
-Reduce and SendRecv, the full size for AllGather, ReduceScatter, Gather and Scatter.
+Sizes are those that the tests print: the per-rank buffer for AllReduce, AllToAll, Broadcast, Reduce and SendRecv, the
+full size for AllGather, ReduceScatter, Gather and Scatter.
 """
 
 from __future__ import annotations
 
-import csv
+import codecs
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,22 @@ from simulator.arrays import Array
 from simulator.checks import InputError, count, nearest, number, one_of, shown
 from simulator.lazy import pd
 from simulator.network.collectives import Kind
-from simulator.text import one_line
+from simulator.tasks.calibrate.agreement import Half, check_ranks, check_unit, spans
+from simulator.tasks.calibrate.csv_table import read_csv
+from simulator.tasks.calibrate.json_table import is_json, read_json
+from simulator.tasks.calibrate.printed import is_printed, read_printed
+from simulator.tasks.calibrate.table import ABSENT, Table, counted
+from simulator.text import one_line, short, size
 
 TESTS = {
     "allreduce": Kind.ALL_REDUCE, "allgather": Kind.ALL_GATHER, "reducescatter": Kind.REDUCE_SCATTER,
     "alltoall": Kind.ALL_TO_ALL, "broadcast": Kind.BROADCAST, "reduce": Kind.REDUCE,
     "gather": Kind.GATHER, "scatter": Kind.SCATTER, "sendrecv": Kind.SEND, "send": Kind.SEND,
 }  # fmt: skip
-NAMES = {"size": "size_bytes", "bytes": "size_bytes", "time": "time_us", "cputime": "time_us"}
 COUNTS = {"ranks", "nranks", "n", "gpus", "ngpus", "nodes"}  # columns that tell measurements apart, though numbers
 MOST = 2.0**53  # bytes: whole numbers are exact up to here
-ABSENT = {"", "n/a", "na", "-"}  # how a value that was not measured is written
-LABEL = re.compile(r"^\s*\d+:\s")  # srun --label puts the task before each line
-DEVICE = re.compile(r"#?\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\b.*\bdevice\s+\d+\s+\[[^]]*]\s*(.*)")
+MOST_BYTES = 2**26  # of a file: a table has a few kilobytes, and the log around it seldom more than this
+SHOWN = 8  # values of a column that a sentence lists
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,156 +83,109 @@ def read_measurements(
             says otherwise than the arguments, columns it lacks, rows of several measurements, and times that are not
             finite and above 0.
     """
-    table, header = _table(path, _text(path))
-    _check_columns(path, table, {"size_column": size_column, "time_column": time_column})
-    kind = _kind(path, header.get("collective"), collective)
-    n = _ranks(path, header.get("nranks"), ranks)
-    table = _selected(path, table, select or {}, size_column)
-    sizes, times, notes = _values(path, table, size_column, time_column, (smallest, largest))
-    hardware = one_line(header.get("hardware", ""))
-    return Measurements(sizes=sizes, times=times, kind=kind, ranks=n, hardware=hardware, notes=tuple(notes))
+    given = _table(path)
+    _check_columns(path, given.rows, {"size_column": size_column, "time_column": time_column})
+    rows = _selected(path, given.rows, select or {}, size_column)
+    kind = _kind(path, given.collective or _only(rows, "collective"), collective)
+    listed = _ranks(path, given.ranks or _only(rows, "ranks"), ranks)
+    sizes, counts, notes = _sizes(path, rows, size_column, time_column, (smallest, largest))
+    rows, sizes = rows[counts], sizes[counts]
+    half = _half(path, rows, sizes, time_column)
+    good = check_unit(half, kind, given.unit)
+    n, fits = check_ranks(half, kind, given.unit, listed)
+    left_out = counted([(int((~(good & fits)).sum()), "rows left out: their columns contradict each other")])
+    found = f"{n} ranks, as busbw/algbw says" if listed is None else ""
+    rows, sizes = rows[good & fits], sizes[good & fits]
+    sizes, times, repeated = _means(path, rows, sizes, size_column, time_column)
+    notes = (*given.notes, *([found] if found else []), *notes, *left_out, *repeated)
+    return Measurements(
+        sizes=sizes, times=times * given.unit, kind=kind, ranks=count("ranks", n, least=2),
+        hardware=one_line(given.hardware), notes=notes,
+    )  # fmt: skip
 
 
-def _text(path: Path) -> str:
+def _table(path: Path) -> Table:
+    """The table of a file in any format."""
     if not path.is_file():
         raise InputError(f"nccl_tests must be an existing file; got {str(path)!r}")
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    if (length := path.stat().st_size) > MOST_BYTES:
+        raise InputError(
+            f"nccl_tests must be a file of at most {size(MOST_BYTES)}; {path.name} has {size(length)}: keep the table "
+            f"and the lines that begin with #"
+        )
+    data = path.read_bytes()
+    wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell writes
+    text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
     if not text.strip():
         raise InputError(f"nccl_tests must have a table of sizes and times; {path.name} is empty")
-    return text
+    if is_json(text):
+        return read_json(path.name, text)
+    lines = text.split("\n")
+    return read_printed(path.name, lines) if is_printed(lines) else read_csv(path.name, lines)
 
 
-def _table(path: Path, text: str) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The table as text, with our names for its columns, and what the lines around it say."""
-    lines = [LABEL.sub("", line).strip() for line in text.split("\n")]
-    if any(_columns(line) for line in lines):
-        return _printed(path, lines), _printed_header(lines)
-    body = [line for line in lines if line and not line.startswith("#")]
-    if not body or "," not in body[0]:
-        raise InputError(
-            f"nccl_tests must be the output of nccl-tests, or CSV with columns size_bytes and time_us; {path.name} has "
-            f"no line of column names"
-        )
-    return _csv(path, body), _csv_header(lines)
+def _only(rows: pd.DataFrame, column: str) -> str | None:
+    """The value of a column, where it has but one."""
+    values = set(rows[column]) - {"N/A"} if column in rows else set()
+    return values.pop() if len(values) == 1 else None
 
 
-def _columns(line: str) -> list[str]:
-    """The columns that a header line names; the second time, algbw, ... is the in-place one. None for other lines.
+def _half(path: Path, rows: pd.DataFrame, sizes: Array, time_column: str) -> Half:
+    """The half of the table that a column of times belongs to: ``oop_time_us`` has ``oop_algbw_GBs`` beside it."""
 
-    >>> _columns("#  size  count  type  time  algbw  time  algbw")
-    ['size_bytes', 'count', 'type', 'time_us', 'algbw', 'inplace_time_us', 'inplace_algbw']
-    """
-    words = line.removeprefix("#").split()
-    if not words or words[0] not in ("size", "bytes") or not {"time", "cputime"} & set(words):
-        return []
-    names: list[str] = []
-    for word in words:
-        name = NAMES.get(word, word)
-        names.append(f"inplace_{name}" if name in names else name)
-    return names
+    def beside(what: str) -> Any:
+        name = re.compile(re.escape(re.sub("time.*", what, time_column)) + "(?:.?GB.*)?", re.IGNORECASE)
+        names = [column for column in rows if name.fullmatch(str(column))] if "time" in time_column else []
+        return spans(list(rows[names[0]])) if len(names) == 1 else None
 
-
-def _printed(path: Path, lines: Sequence[str]) -> pd.DataFrame:
-    tables: list[tuple[list[str], list[list[str]]]] = []
-    for line in lines:
-        words = line.split()
-        if columns := _columns(line):
-            tables.append((columns, []))
-        elif tables and len(words) > 1 and words[0].isdecimal() and _is_number(words[1]):
-            columns, rows = tables[-1]
-            if len(words) < len(columns):
-                raise InputError(
-                    f"nccl_tests must have {len(columns)} values in each row of its table; that of size {words[0]} in "
-                    f"{path.name} has {len(words)}"
-                )
-            rows.append(words[: len(columns)])  # a timestamp may follow
-    filled = [(columns, rows) for columns, rows in tables if rows]
-    if len(filled) != 1:
-        what = f"holds {len(filled)}: put each in a file of its own" if filled else "has the header of one, but no row"
-        raise InputError(f"nccl_tests must have one table; {path.name} {what}")
-    columns, rows = filled[0]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def _printed_header(lines: Sequence[str]) -> dict[str, str]:
-    """The collective, the number of ranks where the list of devices is complete, and the device, where they agree."""
-    header: dict[str, str] = {}
-    started = [found[1] for line in lines if (found := re.search(r"Collective test starting:\s*(\S+)", line))]
-    named = set(started) or {name for line in lines for name in re.findall(r"\b([a-z_]+_perf)\b", line)}
-    if len(named) == 1:
-        header["collective"] = named.pop()
-    devices = [found for line in lines if (found := DEVICE.match(line))]
-    numbers = sorted(int(found[1]) for found in devices)
-    if numbers and numbers == list(range(len(numbers))) and len({found[2] for found in devices}) == 1:
-        header["nranks"] = str(len(numbers))
-    if len(hardware := {found[3].strip() for found in devices}) == 1:
-        header["hardware"] = hardware.pop()
-    return header
-
-
-def _csv(path: Path, body: Sequence[str]) -> pd.DataFrame:
-    try:
-        names, *rows = csv.reader(body, skipinitialspace=True)
-    except csv.Error as error:
-        raise InputError(f"nccl_tests {path.name} cannot be read as CSV: {error}") from None
-    for row in rows:
-        if len(row) != len(names):
-            raise InputError(
-                f"nccl_tests must have {len(names)} values in each row of its table; that of {shown(row[0])} in "
-                f"{path.name} has {len(row)}"
-            )
-    return pd.DataFrame([[value.strip() for value in row] for row in rows], columns=[name.strip() for name in names])
-
-
-def _csv_header(lines: Sequence[str]) -> dict[str, str]:
-    pairs = (line.lstrip("# ").partition(":") for line in lines if line.startswith("#"))
-    header = {key.strip().lower(): value.strip() for key, _, value in pairs}
-    return {**({"nranks": header["ranks"]} if "ranks" in header else {}), **header}
+    times = spans(list(rows[time_column]))
+    return Half(name=path.name, sizes=sizes, times=times, algbw=beside("algbw"), busbw=beside("busbw"))
 
 
 def _kind(path: Path, found: str | None, given: str | None) -> Kind:
-    known = ", ".join(dict.fromkeys(TESTS.values()))
+    known = list(dict.fromkeys(kind.value for kind in TESTS.values()))
     kinds = []
     for name, where in ((given, ""), (found, f" in {path.name}")):
         if name is not None:
-            word = re.sub(r"[\s_-]|perf$", "", str(name).partition("(")[0].lower().strip())
+            word = re.sub(r"[\s_-]", "", str(name).partition("(")[0].lower())
+            word = re.sub(r"perf.*", "", word, flags=re.DOTALL)  # images have all_reduce_perf_mpi
             if word not in TESTS:
-                raise InputError(f"collective must be one of {known}; got {shown(name)}{where}{nearest(word, TESTS)}")
+                close = nearest(str(name), known)
+                raise InputError(f"collective must be one of {', '.join(known)}; got {shown(name)}{where}{close}")
             kinds.append(TESTS[word])
     if not kinds:
-        raise InputError(f"collective must be given, one of {known}: {path.name} does not name it")
+        raise InputError(f"collective must be given, one of {', '.join(known)}: {path.name} does not name it")
     if len(set(kinds)) > 1:
         raise InputError(f"collective must be that of {path.name}, {kinds[1].value}; got {kinds[0].value}")
     return kinds[0]
 
 
-def _ranks(path: Path, found: str | None, given: int | None) -> int:
-    if found is None and given is None:
-        raise InputError(f"ranks must be given: {path.name} does not say over how many ranks it was measured")
-    if found is not None and not found.isdecimal():
+def _ranks(path: Path, found: str | None, given: int | None) -> int | None:
+    """How many ranks the file and the caller name; None where neither does."""
+    if found is None:
+        return given
+    if not re.fullmatch(r"\d{1,9}", found, re.ASCII):
         raise InputError(f"ranks must be a whole number, at least 2; {path.name} says {shown(found)}")
-    if found is not None and given is not None and int(found) != given:
-        raise InputError(f"ranks must be the {found} that {path.name} was measured over; got {given}")
-    return count("ranks", given if found is None else int(found), least=2)
+    if given is not None and int(found) != given:
+        raise InputError(f"ranks must be the {int(found)} that {path.name} was measured over; got {given}")
+    return int(found)
 
 
 def _check_columns(path: Path, table: pd.DataFrame, needed: Mapping[str, str]) -> None:
     if not table.columns.is_unique:
-        raise InputError(f"nccl_tests must name each column once; {path.name} has {', '.join(map(str, table.columns))}")
+        raise InputError(f"nccl_tests must name each column once; {path.name} has {_listed(table.columns)}")
     for key, name in needed.items():
         if name not in table:
-            have = ", ".join(map(str, table.columns))
+            close = nearest(name, map(str, table))
             raise InputError(
-                f"{key} must be a column of {path.name}; {name!r} is none{nearest(name, table)}; it has {have}"
+                f"{key} must be a column of {path.name}; {name!r} is none{close}; it has {_listed(table.columns)}"
             )
+
+
+def _listed(values: Iterable[Any], most: int = 24) -> str:
+    """Some names or values of a file in a sentence: each on one line and short, and not too many."""
+    texts = [short(value) for value in islice(values, most + 1)]
+    return ", ".join([*texts[:most], *(["..."] if len(texts) > most else [])])
 
 
 def _selected(path: Path, table: pd.DataFrame, select: Mapping[str, Any], size_column: str) -> pd.DataFrame:
@@ -239,7 +194,9 @@ def _selected(path: Path, table: pd.DataFrame, select: Mapping[str, Any], size_c
         one_of("select", name, [str(column) for column in table])
         known = list(dict.fromkeys(table[name]))
         if str(value) not in known:
-            raise InputError(f"select must be a {name} of {path.name}, one of {', '.join(known)}; got {shown(value)}")
+            raise InputError(
+                f"select must be a {name} of {path.name}, one of {_listed(known, SHOWN)}; got {shown(value)}"
+            )
         table = table[table[name] == str(value)]
     for name in table.columns.difference([size_column]):
         values = [value for value in dict.fromkeys(table[name]) if value.lower() not in ABSENT]
@@ -247,15 +204,15 @@ def _selected(path: Path, table: pd.DataFrame, select: Mapping[str, Any], size_c
         if tells and len(values) > 1 and table.groupby(size_column)[name].nunique().max() > 1:
             raise InputError(
                 f"select must choose one {name} of {path.name}, which measures each size with several "
-                f"({', '.join(values)}): 'select={{{name}: {values[0]}}}'"
+                f"({_listed(values, SHOWN)}): 'select={{{name}: {short(values[0])}}}'"
             )
     return table
 
 
-def _values(
+def _sizes(
     path: Path, table: pd.DataFrame, size_column: str, time_column: str, within: tuple[float, float | None]
-) -> tuple[Array, Array, list[str]]:  # fmt: skip
-    """Sizes and times of the rows that count, the mean of each size's times, and what was left out."""
+) -> tuple[Array, Array, tuple[str, ...]]:  # fmt: skip
+    """Sizes, whether the row of each counts, and what was left out."""
     low, high = number("smallest", within[0], least=0), within[1]
     high = float("inf") if high is None else number("largest", high, least=low)
     sizes = np.array([_number(path, size_column, text, text) for text in table[size_column]])
@@ -263,35 +220,48 @@ def _values(
         raise InputError(
             f"nccl_tests {path.name} must have whole numbers of bytes in column {size_column}; got {value:g}"
         )
-    absent = table[time_column].str.strip().str.lower().isin(ABSENT).to_numpy()
+    absent = table[time_column].str.strip().str.lower().isin(ABSENT).to_numpy(dtype=bool)
     outside = (sizes > 0) & ~absent & ((sizes < low) | (sizes > high))
-    kept = (sizes > 0) & ~absent & ~outside
-    rows = zip(table[time_column][kept], table[size_column][kept], strict=True)
-    times = np.array([_time(path, time_column, *row) for row in rows]) * 1e-6
-    distinct, place, repeats = np.unique(sizes[kept], return_inverse=True, return_counts=True)
-    notes = {
-        "rows of size 0 left out: nothing is sent": int((sizes == 0).sum()),
-        f"rows without {time_column} left out": int(((sizes > 0) & absent).sum()),
-        "rows left out by smallest and largest": int(outside.sum()),
-        "sizes measured more than once: their mean": int((repeats > 1).sum()),
-        "rows with wrong results, as the file says": _wrong(table[kept], time_column),
-    }
-    means = np.bincount(place, weights=times, minlength=len(distinct)) / repeats
-    return distinct, means, [f"{times} {what}" for what, times in notes.items() if times]
+    notes = counted([
+        (int((sizes == 0).sum()), "rows of size 0 left out: nothing is sent"),
+        (int(((sizes > 0) & absent).sum()), f"rows without {time_column} left out"),
+        (int(outside.sum()), "rows left out by smallest and largest"),
+    ])  # fmt: skip
+    return sizes, (sizes > 0) & ~absent & ~outside, notes
+
+
+def _means(
+    path: Path, table: pd.DataFrame, sizes: Array, size_column: str, time_column: str
+) -> tuple[Array, Array, tuple[str, ...]]:  # fmt: skip
+    """Each size once with the mean of its times, in the unit of the table, and what is to be said of them."""
+    rows = zip(table[time_column], table[size_column], strict=True)
+    times = np.array([_time(path, time_column, *row) for row in rows])
+    distinct, place, repeats = np.unique(sizes, return_inverse=True, return_counts=True)
+    notes = counted([
+        (int((repeats > 1).sum()), "sizes measured more than once: their mean"),
+        (_wrong(table, time_column), "rows with wrong results, as the file says"),
+    ])  # fmt: skip
+    return distinct, np.bincount(place, weights=times, minlength=len(distinct)) / repeats, notes
 
 
 def _wrong(table: pd.DataFrame, time_column: str) -> int:
     """How many rows have something else than 0 or N/A in the column of wrong results that belongs to the times."""
     name = "inplace_#wrong" if time_column.startswith("inplace") else "#wrong"
-    if name not in table:
-        return 0
-    return sum(value.lower() not in ABSENT and _is_number(value) and float(value) != 0 for value in table[name])
+    return sum(_is_number(value) and float(value) != 0 for value in table[name]) if name in table else 0
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and "_" not in text
 
 
 def _number(path: Path, column: str, text: str, size: str) -> float:
     if not _is_number(text):
         raise InputError(
-            f"nccl_tests {path.name} must have numbers in column {column}; got {shown(text)} at size {size}"
+            f"nccl_tests {path.name} must have numbers in column {column}; got {shown(text)} at size {short(size)}"
         )
     return float(text)
 
@@ -300,6 +270,7 @@ def _time(path: Path, column: str, text: str, size: str) -> float:
     value = _number(path, column, text, size)
     if not (isfinite(value) and value > 0):
         raise InputError(
-            f"nccl_tests {path.name} must have finite times above 0 in column {column}; got {text} at size {size}"
+            f"nccl_tests {path.name} must have finite times above 0 in column {column}; got {short(text)} at size "
+            f"{short(size)}"
         )
     return value
