@@ -53,4 +53,7 @@ class Task(Checked, ABC):
 
     @abstractmethod
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
-        """Do the work and write every file of the result into ``folder``, which exists and is empty."""
+        """Do the work and write every file of the result into ``folder``, which exists and is empty.
+
+        One of them may be ``summary.csv``, a table of one row in SI units: its columns are in the table of a sweep.
+        """

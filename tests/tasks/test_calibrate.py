@@ -146,8 +146,11 @@ def printed(columns: Sequence[str], test: str = "all_reduce_perf", sizes: Sequen
         for name in columns:
             half = next(halves) if "time" in name else half
             rate = nbytes / half / 1e3
-            known = {"size": f"{nbytes}", "bytes": f"{nbytes}", "count": f"{nbytes // 4}", "N": f"{nbytes // 4}", "time": f"{half * unit:.8f}", "cputime": f"{half / 3:.5f}",
-                     "algbw": f"{rate:.2f}", "busbw": f"{BUS.get(test, 1.0) * rate:.2f}", **VALUES}  # fmt: skip
+            known = {
+                **dict.fromkeys(("size", "bytes"), f"{nbytes}"), **dict.fromkeys(("count", "N"), f"{nbytes // 4}"),
+                "time": f"{half * unit:.8f}", "cputime": f"{half / 3:.5f}", "algbw": f"{rate:.2f}",
+                "busbw": f"{BUS.get(test, 1.0) * rate:.2f}", **VALUES,
+            }  # fmt: skip
             values.append(known.get(name, "1.0"))
         lines.append("  ".join(f"{value:>8}" for value in values))
     return "\n".join([*lines, "# Out of bounds values : 0 OK", "# Avg bus bandwidth    : 100.1 ", "#", ""])

@@ -17,6 +17,7 @@ import pytest
 from simulator.command.app import main
 from simulator.files.folders import partial_name, tidy
 from simulator.files.points import sweep_name
+from simulator.tasks.collect.table import Point
 from simulator.tasks.collect.task import sweep_pictures, sweep_table
 from tests.process import PATIENCE, ROOT, command, wait_until
 
@@ -240,7 +241,7 @@ def test_what_cannot_be_collected_is_one_sentence(capsys):
 
 def test_a_table_of_nothing_and_of_failures_only():
     assert sweep_table([]).empty
-    failed = sweep_table([{"n": 8, "status": "failed", "error": "x", "point": "p"}])
+    failed = sweep_table([Point(name="p", given={"n": 8}, status="failed", error="x")])
     assert sweep_pictures(failed) == []
 
 

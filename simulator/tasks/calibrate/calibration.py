@@ -69,6 +69,12 @@ class Calibration:
         fits = {"two parameters": self.line, **{f"segment {i + 1}": line for i, line in enumerate(segments)}}
         return pd.DataFrame([{"fit": name, **self._row(line)} for name, line in fits.items()])
 
+    def summary(self) -> pd.DataFrame:
+        """One row: what was measured, and the two-parameter fit as in ``fits``."""
+        fit = self.fits().iloc[0].drop(["fit", "first_bytes", "last_bytes", "points"])
+        measured = {"collective": self.measured.kind.value, "ranks": self.measured.ranks}
+        return pd.DataFrame([{**measured, "sizes": len(self.measured.sizes), **fit, "status": "ok"}])
+
     def _row(self, line: Line) -> dict[str, Any]:
         p, q = self.algorithm.rounds, self.algorithm.volume
         sizes = self.measured.sizes

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from simulator.checks import InputError, shown
 from simulator.lazy import pd
 from simulator.tasks.calibrate.rccl import is_rccl, read_rccl
-from simulator.tasks.calibrate.table import Table
+from simulator.tasks.calibrate.table import Table, check_length
 
 NAME = re.compile(r"[\w #%()/.-]{0,40}")  # of a column; other text is no header, and is not shown
+
+MOST_COLUMNS = 1000
 
 
 def read_csv(name: str, lines: Sequence[str]) -> Table:
@@ -25,11 +27,13 @@ def read_csv(name: str, lines: Sequence[str]) -> Table:
         InputError: for text that is no CSV, and for rows with more or fewer values than columns.
     """
     body = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    if not body or "," not in body[0] or not all(NAME.fullmatch(column.strip(' "')) for column in body[0].split(",")):
+    head = [column.strip(' "') for column in body[0].split(",")] if body else []
+    if not 2 <= len(head) <= MOST_COLUMNS or not all(map(NAME.fullmatch, head)):
         raise InputError(
             f"nccl_tests must be the output of nccl-tests, or CSV with columns size_bytes and time_us; {name} has no "
             f"line of column names"
         )
+    check_length(name, len(body))
     try:
         names, *rows = csv.reader(body, skipinitialspace=True)
     except csv.Error as error:

@@ -16,7 +16,7 @@ from typing import Any
 from simulator.checks import InputError
 from simulator.lazy import pd
 from simulator.tasks.calibrate.rccl import is_rccl, read_rccl
-from simulator.tasks.calibrate.table import Table, alone, counted, ending
+from simulator.tasks.calibrate.table import Table, alone, check_length, counted, ending
 
 DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)  # digits as they are written
 MEASURED = {"time": "time_us", "alg_bw": "algbw", "bus_bw": "busbw", "nwrong": "#wrong"}
@@ -43,6 +43,7 @@ def read_json(name: str, text: str) -> Table:
         if isinstance(found, dict) and isinstance(found.get("results"), list):
             return _nccl(name, found, cut)
         rows = found if isinstance(found, list) else [found]
+        check_length(name, len(rows))
         objects = [row for row in rows if isinstance(row, dict)]
         table = pd.DataFrame([{key: _text(value) for key, value in row.items()} for row in objects], dtype=object)
         if objects and is_rccl(table.columns):
@@ -91,6 +92,7 @@ def _objects(text: str, place: int) -> tuple[list[Any], int]:
 
 
 def _nccl(name: str, found: dict[str, Any], cut: int) -> Table:
+    check_length(name, len(found["results"]))
     results = [row for row in found["results"] if isinstance(row, dict)]
     rows = []
     for row in results:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from simulator.checks import InputError
 from simulator.lazy import pd
-from simulator.tasks.calibrate.table import MICROSECOND, Table, alone, counted, ending
+from simulator.tasks.calibrate.table import MICROSECOND, Table, alone, check_length, counted, ending
 
 LONGEST = 4096  # characters of a line that can be of a table
 NAMES = {"size": "size_bytes", "bytes": "size_bytes", "time": "time_us", "op": "redop"}
@@ -112,6 +112,7 @@ def read_printed(name: str, lines: Sequence[str]) -> Table:
             tables.setdefault(label, []).append(_Printed(_columns(head[0]), unit))
         elif own and row:
             own[-1].begin(row.groups(), text[row.end() :])
+            check_length(name, len(own[-1].rows) + own[-1].cut)
         elif own and own[-1].begun:
             own[-1].add(text)
     devices = [found for _, text in plain if (found := DEVICE.search(text))]

@@ -13,6 +13,7 @@ from simulator.text import size
 ABSENT = {"", "n/a", "na", "-"}  # how a value that was not measured is written
 NUMBER = re.compile(r"[+-]?(?:\d+(?:\.(\d*))?|\.(\d+))(?:e([+-]?\d+))?", re.ASCII | re.IGNORECASE)
 MICROSECOND = 1e-6
+MOST_ROWS = 100_000  # of a table; a sweep over algorithms and protocols has a few thousand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,12 @@ def alone(path_name: str, rank: int) -> InputError:
         f"nccl_tests must be one measurement of all ranks; {path_name} lists rank {rank} twice: each process measured "
         f"itself, as programs built without MPI do (make MPI=1)"
     )
+
+
+def check_length(path_name: str, rows: int) -> None:
+    """Refuse a table of more rows than any measurement has, before time and memory go into it."""
+    if rows > MOST_ROWS:
+        raise InputError(f"nccl_tests must have at most {MOST_ROWS} rows; {path_name} has more")
 
 
 def counted(notes: Iterable[tuple[int, str]]) -> tuple[str, ...]:

@@ -55,10 +55,11 @@ class Calibrate(Task):
             raise InputError("machine_name", f"must be letters, digits and underscores, a letter first; got {got}")
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
-        """Leaves ``calibration.csv``, ``fits.csv``, the picture ``busbw`` and ``machine/NAME.yaml``."""
+        """Leaves ``calibration.csv``, ``fits.csv``, ``summary.csv``, the picture ``busbw``, ``machine/NAME.yaml``."""
         found = self.find()
         write_csv(found.points(), folder / "calibration.csv")
         write_csv(found.fits(), folder / "fits.csv")
+        write_csv(found.summary(), folder / "summary.csv")
         wrong = undrawn(lambda: write_pictures([picture(found)], folder))
         (folder / "machine").mkdir()
         (folder / "machine" / f"{found.machine_name}.yaml").write_text(machine_yaml(found), encoding="utf-8")

@@ -85,7 +85,7 @@ def machine_yaml(found: Calibration) -> str:
 # source: {found.origin}: {m.kind.value} over {m.ranks} ranks{hardware}, {sizes}
 # source: relative least squares of p*alpha + q*S/B, {_assumed(found)} ({found.topology});
 # error {errors_text(whole)}
-_target_: simulator.Machine
+{"".join(f"# note: {note}{chr(10)}" for note in m.notes)}_target_: simulator.Machine
 name: {found.machine_name}
 alpha: {found.alpha:.9g} # s. source: the fit above{alpha}
 bandwidth: {found.bandwidth:.9g} # bytes/s per direction. source: the fit above{bandwidth}

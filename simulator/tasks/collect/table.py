@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +14,43 @@ from simulator.lazy import pd
 from simulator.simulation.results import GLOSSARY
 
 
-def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """The rows of all finished and failed points in some sweeps' folders (or of one point's folder each).
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A point of a sweep.
+
+    Attributes:
+        name: of its folder.
+        given: what was set for it, in the order in which it was.
+        found: the row of its ``summary.csv``, which any task may leave; nothing for a point that failed.
+        status: ok or failed.
+        error: why it failed.
+    """
+
+    name: str
+    given: Mapping[str, Any]
+    found: Mapping[str, Any] = field(default_factory=dict)
+    status: str = "ok"
+    error: str | None = None
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """Its row of a sweep's table. What its summary says of a setting goes before what was asked for."""
+        return {**self.given, **self.found, "status": self.status, "error": self.error, "point": self.name}
+
+
+def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> list[Point]:
+    """All finished and failed points in some sweeps' folders (or of one point's folder each), ordered by name.
 
     Args:
         folders: folders of sweeps, or of single points.
         keys: only these points.
 
-    Returns:
-        one dict per point: its overrides, the columns of its summary, ``status``, ``error`` and ``point``.
-
     Raises:
         InputError: for a folder that does not exist.
     """
     wanted = set(keys) if keys is not None else None
-    done: dict[str, dict[str, Any]] = {}
-    failed: dict[str, dict[str, Any]] = {}
+    done: dict[str, Point] = {}
+    failed: dict[str, Point] = {}
     for folder in folders:
         if not folder.is_dir():
             raise InputError("folders", f"must be folders of finished jobs; {str(folder)!r} is none")
@@ -43,36 +65,37 @@ def read_points(folders: Iterable[Path], keys: Iterable[str] | None = None) -> l
     absent = sorted((wanted or set()) - set(points))
     if absent:
         raise InputError("points", f"must be finished or failed points in the folders; {absent[0]!r} is none")
-    return [{**points[key], "point": key} for key in sorted(points) if wanted is None or key in wanted]
+    return [points[key] for key in sorted(points) if wanted is None or key in wanted]
 
 
-def _read(home: Path, reader: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+def _read(home: Path, reader: Callable[[Path], Point]) -> Point:
     """A point's row; one that somebody damaged, whatever is wrong with it, counts as failed."""
     try:
         return reader(home)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        why = (
-            " ".join(str(error).split())
-            if isinstance(error, OSError | ValueError)
-            else "it is not what was written there"
-        )
-        return {"status": "failed", "error": f"{home.name} cannot be read ({why}): remove it and run the point again"}
+        why = " ".join(str(error).split()) if isinstance(error, OSError | ValueError) else "not what was written there"
+        told = f"{home.name} cannot be read ({why}): remove it and run the point again"
+        return Point(name=home.name.removesuffix(FAILED), given={}, status="failed", error=told)
 
 
-def _finished(home: Path) -> dict[str, Any]:
+def _finished(home: Path) -> Point:
     manifest = json.loads((home / "manifest.json").read_text(encoding="utf-8"))
     summary = home / "summary.csv"
-    row = pd.read_csv(summary).iloc[0].to_dict() if summary.is_file() else {"status": "ok"}
-    reported = GLOSSARY if len(row) > 1 else row  # by the point's own summary
+    found = pd.read_csv(summary).iloc[0].to_dict() if summary.is_file() else {}
     given = _parameters(manifest.get("overrides", []))
-    return {**{name: value for name, value in given.items() if name not in reported}, **row, "error": None}
+    status = str(found.pop("status", "ok"))
+    return Point(name=home.name, given=_by_law(given) if "law" in found else given, found=found, status=status)
 
 
-def _failed(path: Path) -> dict[str, Any]:
+def _failed(path: Path) -> Point:
     record = json.loads(path.read_text(encoding="utf-8"))
-    given = _parameters(record["overrides"])
-    known = {"law" if name == "compute" else name: value for name, value in given.items()}
-    return {**known, "status": "failed", "error": str(record["error"])}
+    given, error = _by_law(_parameters(record["overrides"])), str(record["error"])
+    return Point(name=path.name.removesuffix(FAILED), given=given, status="failed", error=error)
+
+
+def _by_law(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was set for a simulation: ``compute`` is the law there, and a time in its summary."""
+    return {"law" if name == "compute" else name: value for name, value in given.items()}
 
 
 def _parameters(overrides: Sequence[str]) -> dict[str, Any]:
@@ -89,15 +112,18 @@ def _value(text: str) -> Any:
     return text
 
 
-def sweep_table(points: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def sweep_table(points: Sequence[Point]) -> pd.DataFrame:
     """One tidy table of all points: what was set for each, the columns of its summary, status, error and point.
 
-    Rows and columns are in an order of their own, so the table is the same bytes whichever machine ran what when.
+    Rows are in the order of what was set, numbers as numbers, and columns in an order of their own. So the table is the
+    same bytes whichever machine ran what when.
     """
-    names = {name for point in points for name in point}
-    columns = [*sorted(names - set(GLOSSARY)), *(name for name in GLOSSARY if name in names)]
-    table = pd.DataFrame(list(points), columns=columns)
-    return table.sort_values(columns, key=_order, kind="stable").reset_index(drop=True)
+    given = list(dict.fromkeys(name for point in points for name in point.given))
+    found = list(dict.fromkeys(name for point in points for name in point.found)) or [n for n in GLOSSARY if n in given]
+    columns = [*sorted(set(given) - set(found)), *found, "status", "error", "point"]
+    table = pd.DataFrame([point.row for point in points], columns=columns)
+    order = list(dict.fromkeys([*given, *columns]))
+    return table.sort_values(order, key=_order, kind="stable").reset_index(drop=True)
 
 
 def _order(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -111,3 +137,9 @@ def swept(table: pd.DataFrame) -> list[str]:
     given = {str(name).rpartition(".")[2] for name in table if name not in GLOSSARY}  # workload.bytes is also bytes
     names = [name for name in table if name not in GLOSSARY or name in {*settings, "bytes"} - given]
     return [name for name in names if table[name].nunique(dropna=False) > 1]
+
+
+def settings(points: Sequence[Point]) -> list[str]:
+    """What was set for the points and differs between them, in the order in which it was."""
+    given = dict.fromkeys(name for point in points for name in point.given)
+    return [name for name in given if len({str(point.given.get(name)) for point in points}) > 1]

@@ -29,7 +29,8 @@ class Collect(Task):
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``sweep.csv`` and the picture ``sweep``."""
-        table = sweep_table(read_points([Path(text) for text in self.folders], self.points))
+        points = read_points([Path(text) for text in self.folders], self.points)
+        table = sweep_table(points)
         write_csv(table, folder / "sweep.csv")
         wrong = [*undrawn(lambda: write_pictures(sweep_pictures(table), folder)), *failures(table)]
-        return Outcome(sweep_text(table)).lacking(wrong)
+        return Outcome(sweep_text(points, table)).lacking(wrong)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from simulator.lazy import pd
-from simulator.tasks.collect.table import swept
-from simulator.text import printable
+from simulator.tasks.collect.table import Point, settings, swept
+from simulator.text import grid, printable, short
+
+MOST = 80  # characters of a line
 
 
-def sweep_text(table: pd.DataFrame) -> str:
-    """The table's main columns for people."""
+def sweep_text(points: Sequence[Point], table: pd.DataFrame) -> str:
+    """The table's main columns for people: of simulations the tax, of other tasks what fits of their summaries."""
     shown = {"wait_mean": ("tax, us", 1e6), "wait_share": ("of comm.", 100), "iteration_time": ("iteration, s", 1.0),
              "bandwidth_optimal": ("B*, GB/s", 1e-9), "elasticity": ("elasticity", 1.0)}  # fmt: skip
     if "wait_mean" not in table:
-        return f"{len(table)} points"
+        return "\n".join([f"{len(table)} points", *_found(points, table[table["status"] == "ok"])])
     names = swept(table[table["status"] == "ok"])
     lines = ["  ".join([*(f"{name:>12}" for name in names), *(f"{label:>13}" for label, _ in shown.values())])]
     for _, row in table[table["status"] == "ok"].iterrows():
@@ -22,6 +25,23 @@ def sweep_text(table: pd.DataFrame) -> str:
         values += [f"{row[name] * scale:>13.5g}" for name, (_, scale) in shown.items()]
         lines.append(printable("  ".join(values)))
     return "\n".join(lines)
+
+
+def _found(points: Sequence[Point], table: pd.DataFrame) -> list[str]:
+    """What was set and differs, and the first numbers of the summaries, SI units, as many as a line holds."""
+    given = settings(points)
+    found = dict.fromkeys(name for point in points for name in point.found if not name.endswith("_se"))
+    numbers = [name for name in found if pd.api.types.is_numeric_dtype(table[name])]
+    lines: list[str] = []
+    for k in range(1, len(numbers) + 1):
+        values = table[numbers[:k]].to_numpy(float)
+        names = [[short(value) for value in row] for row in table[given].to_numpy(object)]
+        rows = [[*name, *(f"{x:.4g}" for x in row)] for name, row in zip(names, values, strict=True)]
+        wider = grid([[*given, *numbers[:k]], *rows])
+        if max(map(len, wider)) > MOST:
+            break
+        lines = wider
+    return [printable(line) for line in lines]
 
 
 def failures(table: pd.DataFrame) -> list[str]:
