@@ -102,12 +102,26 @@ def test_lines_of_other_ranks_and_of_stderr_are_no_rows(label: str, tmp_path: Pa
 @pytest.mark.parametrize(
     "before",
     ["2026-03-04 05:06:07,123 INFO ", "[2026-03-04 05:06:07] ", "05:06:07 ", "worker-0  | ", "[pod/x-launcher/main] ",
-     "\t",      "Mar  4 05:06:07 node7 nccl[77]: ", "\x1b[32m", "2026-03-04T05:06:07+01:00 stdout F "],
+     "\t",      "(head, rank=0, pid=3808) ", "(main pid=3808, ip=10.0.0.7) ",
+     "Mar  4 05:06:07 node7 nccl[77]: ", "\x1b[32m", "2026-03-04T05:06:07+01:00 stdout F "],
 )  # fmt: skip
 def test_what_collectors_of_logs_put_before_a_line_does_no_harm(before: str, tmp_path: Path) -> None:
     lines = [before + line for line in text("all_reduce_perf_mpi.txt").splitlines()]
     found = calibrate(written(tmp_path, "\n".join(lines)))
     assert (found.measured.sizes.tolist(), found.measured.ranks) == (SIZES.tolist(), 8)
+
+
+def test_of_several_runs_in_a_log_one_is_chosen_by_its_collective(tmp_path: Path) -> None:
+    """Devices are listed once for each run, and a run that died after the one asked for is none of its notes."""
+    path = written(tmp_path, text("all_reduce_perf_mpi.txt") + text("alltoall.txt").partition("# Out of")[0])
+    with pytest.raises(InputError, match=r"t.txt holds one of each of all_reduce, all_to_all: choose by collective$"):
+        calibrate(path)
+    for kind, notes in (("all_reduce", 0), ("alltoall_perf", 0)):
+        found = calibrate(path, collective=kind).measured
+        assert (found.sizes.tolist(), found.ranks, len(found.notes)) == (SIZES.tolist(), 8, notes)
+    path = written(tmp_path, text("died.txt") + text("died.txt"))
+    with pytest.raises(InputError, match=r"t.txt holds 2: put each in a file of its own$"):
+        calibrate(path)
 
 
 def test_windows_writes_utf_16(tmp_path: Path) -> None:
@@ -209,7 +223,8 @@ REFUSED: dict[str, tuple[str, Callable[[str], str], dict[str, Any], str]] = {
         {}, "ranks must be 32, as busbw/algbw in t.txt says; got 4",
     ),
     "other collective": (
-        "no_devices.txt", lambda t: t.replace("# Collective test starting: all_reduce_perf", "#"), {"collective": "all_gather"},
+        "no_devices.txt", lambda t: t.replace("Collective test starting: all_reduce_perf", ""),
+        {"collective": "all_gather"},
         "at size 536870912 of t.txt busbw/algbw is 1.938, that of no number of ranks in all_gather",
     ),
     "busbw is not algbw": (

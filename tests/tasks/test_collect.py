@@ -64,6 +64,34 @@ def test_all_combinations_in_one_tidy_table(capsys):
     assert "#3 " in capsys.readouterr().out
 
 
+def test_rows_are_in_the_order_of_what_was_swept(unpainted):
+    assert sweep("topology=torus3d", "n=8,64,512,4096") == 0
+    table = pd.read_csv(the_table())
+    assert table.n.tolist() == [8, 64, 512, 4096]
+    assert table["shape"].tolist() == ["2x2x2", "4x4x4", "8x8x8", "16x16x16"]
+
+
+def test_a_sweep_over_measurements_has_the_fit_of_each(monkeypatch, capsys):
+    """25 us + size / 250 GB/s over 8 ranks: AllReduce has p = 2 and q = 1.75, AllToAll p = 1 and q = 0.875."""
+    monkeypatch.setattr("simulator.tasks.calibrate.task.write_pictures", lambda *args: None)
+    data = ROOT / "tests" / "data" / "nccl_outputs"
+    names = ["alltoall.txt", "mpi_tag.txt", "no_mpi.txt"]
+    asked = f"nccl_tests={','.join(str(data / name) for name in names)}"
+    assert main(["-m", "+experiment=calibrate", asked]) == 1
+    table = pd.read_csv(the_table())
+    assert [Path(name).name for name in table.nccl_tests] == names
+    assert table.status.tolist() == ["ok", "ok", "failed"]
+    assert table.collective.tolist()[:2] == ["all_to_all", "all_reduce"]
+    assert table.ranks.tolist()[:2] == [8, 8]
+    assert table.latency.tolist()[:2] == pytest.approx([25e-6, 25e-6], rel=1e-3)
+    assert table.alpha.tolist()[:2] == pytest.approx([25e-6, 12.5e-6], rel=1e-3)
+    assert table.bandwidth.tolist()[:2] == pytest.approx([0.875 * 250e9, 1.75 * 250e9], rel=1e-3)
+    assert "lists rank 0 twice" in table.error[2]
+    out = capsys.readouterr().out
+    assert re.search(r"^nccl_tests +ranks +sizes +latency +alpha +bandwidth", out, re.MULTILINE)
+    assert max(map(len, out[out.index("3 points") : out.index("failed:")].splitlines())) <= 80
+
+
 @pytest.mark.slow
 def test_parameters_without_a_column_of_their_own_get_one(unpainted):
     assert sweep("n=4", "compute.cv=0.01,0.02", "workload.scaling=weak,strong") == 0

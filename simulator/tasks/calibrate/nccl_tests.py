@@ -83,7 +83,7 @@ def read_measurements(
             says otherwise than the arguments, columns it lacks, rows of several measurements, and times that are not
             finite and above 0.
     """
-    given = _table(path)
+    given = _table(path, collective)
     _check_columns(path, given.rows, {"size_column": size_column, "time_column": time_column})
     rows = _selected(path, given.rows, select or {}, size_column)
     kind = _kind(path, given.collective or _only(rows, "collective"), collective)
@@ -104,8 +104,8 @@ def read_measurements(
     )  # fmt: skip
 
 
-def _table(path: Path) -> Table:
-    """The table of a file in any format."""
+def _table(path: Path, collective: str | None) -> Table:
+    """The table of a file in any format; of several runs in a log, that of the collective asked for."""
     if not path.is_file():
         raise InputError(f"nccl_tests must be an existing file; got {str(path)!r}")
     if (length := path.stat().st_size) > MOST_BYTES:
@@ -121,7 +121,19 @@ def _table(path: Path) -> Table:
     if is_json(text):
         return read_json(path.name, text)
     lines = text.split("\n")
-    return read_printed(path.name, lines) if is_printed(lines) else read_csv(path.name, lines)
+    if not is_printed(lines):
+        return read_csv(path.name, lines)
+    tables = read_printed(path.name, lines)
+    if len(tables) == 1:
+        return tables[0]
+    kinds = [_kind(path, table.collective, None if table.collective else collective) for table in tables]
+    wanted = [k for k, kind in enumerate(kinds) if collective and kind == _kind(path, None, collective)]
+    if len(wanted) != 1:
+        what = f"holds {len(tables)}: put each in a file of its own"
+        if len(set(kinds)) == len(kinds):
+            what = f"holds one of each of {', '.join(kinds)}: choose by collective"
+        raise InputError(f"nccl_tests must have one table; {path.name} {what}")
+    return tables[wanted[0]]
 
 
 def _only(rows: pd.DataFrame, column: str) -> str | None:

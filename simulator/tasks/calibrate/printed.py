@@ -12,12 +12,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from simulator.checks import InputError
 from simulator.lazy import pd
 from simulator.tasks.calibrate.table import MICROSECOND, Table, alone, check_length, counted, ending
 
-LONGEST = 4096  # characters of a line that can be of a table
+LONGEST = 1024  # characters of a line that can be of a table
 NAMES = {"size": "size_bytes", "bytes": "size_bytes", "time": "time_us", "op": "redop"}
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
@@ -31,11 +32,12 @@ LABEL = re.compile(  # what launchers and collectors put before a line, one afte
     | \[?{CLOCK}]?(?=\s)
     | >                                             # a quotation
     | [\w.-]+\s*\|(?=\s)                            # docker compose
+    | \([^()=]{{0,80}}=[^()]{{0,160}}\)                # Ray, SkyPilot: (head, rank=0, pid=77)
     | \[pod/[^]\s]+]                                # kubectl logs --prefix
     )""",
     re.VERBOSE | re.ASCII,
 )
-HEAD = re.compile(r"\b(?:size\s+count|bytes\s+N)\s+type\s.*\b(?:cpu)?time\b.*")
+HEAD = re.compile(r"\b(?:size\s+count|bytes\s+N)\s+type\s")
 ROW = re.compile(
     r"(?<![\w.-])(\d+)\s+(\d+)\s+((?:u?int|u?char|half|b?float|double|bf|fp?)\d*(?:_?e\dm\d\w*)?)(?![\w.])", re.ASCII
 )
@@ -44,10 +46,12 @@ VALUE = {"redop": re.compile(r"\s*([A-Za-z]\w*)", re.ASCII), "root": re.compile(
 MEASURED = {"time_us", "algbw", "busbw", "error", "res", "#wrong"}
 OTHER = re.compile(r"\s*(\S+)")
 DEVICE = re.compile(
-    r"Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?(?:Pid\s+\d+\s+)?on\s.*?\bdevice\s+\d+\s+\[[^]]*]\s*(.*)", re.ASCII
+    r"Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?(?:Pid\s+\d+\s+)?on(?:\s+\S{1,99}){1,4}?\s+device\s+\d+\s+\[[^]]{0,32}]\s*(.*)",
+    re.ASCII,
 )
 STARTED = re.compile(r"Collective test starting:\s*(\S+)")
 PROGRAM = re.compile(r"\b([a-z]+(?:_[a-z]+)*_perf\w*)", re.ASCII)
+SETTINGS = re.compile(r"\bnThread\s+\d+\s+nGpus\s+\d+")
 ASKED = re.compile(r"\bmaxBytes\s+(\d{1,15})\s+step:\s*(\d{1,15})\((factor|bytes)\)", re.ASCII)
 REDUCED = re.compile(r"Reducing maxBytes to (\d{1,15})", re.ASCII)
 CLOSED = re.compile(r"Out of bounds values\s*:|Avg bus bandwidth\s*:")
@@ -55,6 +59,14 @@ FAILED = re.compile(
     r"\bTest (?:\w+ )?failure\b|\bTest timeout\b|\bMPI_ABORT\b|Segmentation fault|core dumped|CANCELLED AT"
     r"|mpirun noticed|srun: error"
 )
+
+
+class _Line(NamedTuple):
+    """A line of a log: the rank that printed it, where a launcher says so; its text; whether it is standard output."""
+
+    label: str
+    text: str
+    out: bool
 
 
 @dataclass
@@ -88,45 +100,50 @@ class _Printed:
 
 def is_printed(lines: Sequence[str]) -> bool:
     """Whether a line is the header of a table."""
-    return any(HEAD.search(line) for line in lines)
+    return any(_columns(line) for line in lines if len(line) <= LONGEST)
 
 
-def read_printed(name: str, lines: Sequence[str]) -> Table:
-    """The table in the output of a test.
+def read_printed(name: str, lines: Sequence[str]) -> list[Table]:
+    """The tables in the output of one test after another, one of each run that has a whole row.
 
     Args:
         name: of the file, for what is said of it.
         lines: of the file.
 
     Raises:
-        InputError: for several tables or none that has a row, for ranks that are listed twice, and for times of the
-            host instead of the collective.
+        InputError: where no run has a row or one has several tables, for ranks that are listed twice in a run, and for
+            times of the host instead of the collective.
     """
+    tables = [table for run in _runs(lines) if (table := _read_run(name, run)) is not None]
+    if not tables:
+        raise InputError(f"nccl_tests must have one table; {name} has no whole row of one")
+    return tables
+
+
+def _read_run(name: str, run: Sequence[_Line]) -> Table | None:
     tables: dict[str, list[_Printed]] = {}  # of each process that a launcher names
-    plain = list(_of_stdout(lines))
-    for label, text in plain:
-        own = tables.get(label if label or "" in tables else next(iter(tables), ""), [])
-        head, row = HEAD.search(text), ROW.search(text)
-        if head:
-            unit = 1e-3 if head[0].startswith("bytes") else MICROSECOND  # version 1 prints milliseconds
-            tables.setdefault(label, []).append(_Printed(_columns(head[0]), unit))
-        elif own and row:
-            own[-1].begin(row.groups(), text[row.end() :])
+    plain = [line for line in run if line.out]
+    for line in plain:
+        own = tables.get(line.label if line.label or "" in tables else next(iter(tables), ""), [])
+        if columns := _columns(line.text):
+            unit = 1e-3 if "N" in columns else MICROSECOND  # version 1 prints milliseconds
+            tables.setdefault(line.label, []).append(_Printed(columns, unit))
+        elif own and (row := ROW.search(line.text)):
+            own[-1].begin(row.groups(), line.text[row.end() :])
             check_length(name, len(own[-1].rows) + own[-1].cut)
         elif own and own[-1].begun:
-            own[-1].add(text)
-    devices = [found for _, text in plain if (found := DEVICE.search(text))]
-    filled = [table for own in tables.values() for table in own if table.rows or table.begun or table.cut]
-    for table in filled:
-        table.end()
+            own[-1].add(line.text)
+    filled = [table for own in tables.values() for table in own if table.rows]
+    devices = [found for line in plain if (found := DEVICE.search(line.text))]
     twice = [rank for rank, times in Counter(int(found[1]) for found in devices).items() if times > 1]
-    if twice and (len(filled) == 1 or len(tables) > 1):
+    if twice and filled:
         raise alone(name, twice[0])
-    if len(filled) != 1 or not filled[0].rows:
-        many = len(filled) > 1
-        what = f"holds {len(filled)}: put each in a file of its own" if many else "has no whole row of one"
-        raise InputError(f"nccl_tests must have one table; {name} {what}")
+    if len(filled) > 1:
+        raise InputError(f"nccl_tests must have one table; {name} holds {len(filled)}: put each in a file of its own")
+    if not filled:
+        return None
     (table,) = filled
+    table.end()
     if "cputime" in table.columns:
         raise InputError(f"nccl_tests must have times of the collective; {name} has those of the host's calls (-C 1)")
     hardware = {found[3].strip() for found in devices}
@@ -139,13 +156,26 @@ def read_printed(name: str, lines: Sequence[str]) -> Table:
         notes=(
             *counted([(table.cut, "rows left out: they were cut off")]),
             *_groups(devices),
-            *_ending(lines, max(float(row[0]) for row in table.rows)),
+            *_ending(run, max(float(row[0]) for row in table.rows)),
         ),
     )
 
 
-def _of_stdout(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each line that can be of a table: the rank that printed it, where a launcher says so, and the line itself."""
+def _runs(lines: Sequence[str]) -> list[list[_Line]]:
+    """The lines of each run: one begins with its settings, after another has ended."""
+    runs: list[list[_Line]] = [[]]
+    over = False
+    for line in _read_lines(lines):
+        if over and (STARTED.search(line.text) or SETTINGS.search(line.text)):
+            runs.append([])
+            over = False
+        over = over or bool(CLOSED.search(line.text) or FAILED.search(line.text))
+        runs[-1].append(line)
+    return runs
+
+
+def _read_lines(lines: Sequence[str]) -> Iterator[_Line]:
+    """Each line that can be of a table, without what launchers and collectors of logs put before it."""
     for line in lines:
         if len(line) > LONGEST:
             continue
@@ -154,21 +184,21 @@ def _of_stdout(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
             label = label or found["mpi"] or found["srun"] or found["hydra"] or ""
             stream = stream or found["stream"] or ""
             text = text[found.end() :]
-        if stream in ("", "stdout"):
-            yield label, text
+        yield _Line(label, text, stream in ("", "stdout"))
 
 
-def _columns(head: str) -> list[str]:
-    """The columns that a header line names; the second time, algbw, ... is the in-place one.
+def _columns(text: str) -> list[str]:
+    """The columns that a header line names; the second time, algbw, ... is the in-place one. None for other lines.
 
-    >>> _columns("size  count  type  time  algbw  time  algbw")
+    >>> _columns("#  size  count  type  time  algbw  time  algbw")
     ['size_bytes', 'count', 'type', 'time_us', 'algbw', 'inplace_time_us', 'inplace_algbw']
     """
+    head = HEAD.search(text) if "time" in text else None
     names: list[str] = []
-    for word in head.split():
+    for word in text[head.start() :].split() if head else []:
         name = NAMES.get(word, word)
         names.append(f"inplace_{name}" if name in names else name)
-    return names
+    return names if {"time_us", "cputime"} & set(names) else []
 
 
 def _values(columns: Sequence[str], begin: int, text: str) -> list[str]:
@@ -187,9 +217,9 @@ def _values(columns: Sequence[str], begin: int, text: str) -> list[str]:
     return values[:whole]
 
 
-def _collective(plain: Sequence[tuple[str, str]]) -> str | None:
-    started = {found[1] for _, text in plain if (found := STARTED.search(text))}
-    named = started or {program for _, text in plain if "_perf" in text for program in PROGRAM.findall(text)}
+def _collective(plain: Sequence[_Line]) -> str | None:
+    started = {found[1] for line in plain if (found := STARTED.search(line.text))}
+    named = started or {program for line in plain if "_perf" in line.text for program in PROGRAM.findall(line.text)}
     return named.pop() if len(named) == 1 else None
 
 
@@ -208,14 +238,14 @@ def _groups(devices: Sequence[re.Match[str]]) -> tuple[str, ...]:
     )
 
 
-def _ending(lines: Sequence[str], largest: float) -> tuple[str, ...]:
-    asked = next((found for line in lines if (found := ASKED.search(line))), None)
-    reduced = [float(found[1]) for line in lines if (found := REDUCED.search(line))]
+def _ending(run: Sequence[_Line], largest: float) -> tuple[str, ...]:
+    asked = next((found for line in run if (found := ASKED.search(line.text))), None)
+    reduced = [float(found[1]) for line in run if (found := REDUCED.search(line.text))]
     step = float(asked[2]) if asked else 1.0
     return ending(
         largest,
         min(float(asked[1]), *reduced) if asked and reduced else float(asked[1]) if asked else None,
         largest * max(step, 2) if asked and asked[3] == "factor" else largest + step,
-        finished=any(CLOSED.search(line) for line in lines),
-        failed=any(FAILED.search(line) for line in lines),
+        finished=any(CLOSED.search(line.text) for line in run),
+        failed=any(FAILED.search(line.text) for line in run),
     )
