@@ -300,6 +300,18 @@ def test_a_group_is_the_size_of_its_list_and_says_so() -> None:
     assert note == "2 groups of ranks ran side by side: the times are of one, beside the others"
 
 
+def test_rccl_tests_may_measure_one_place_alone(tmp_path: Path) -> None:
+    lines = text("rccl.csv").splitlines()
+    out = "\n".join(line for line in lines if ",sum,1," not in line)
+    within = "\n".join(line for line in lines if ",sum,0," not in line)
+    assert calibrate(written(tmp_path, out)).line.latency == pytest.approx(25e-6, rel=1e-4)
+    found = calibrate(written(tmp_path, within), time_column="inplace_time_us")
+    assert found.line.latency == pytest.approx(24.75e-6, rel=1e-4)
+    for content, column in ((out, "inplace_time_us"), (within, "time_us")):
+        with pytest.raises(InputError, match="at least 3 different sizes to fit; got 0"):
+            calibrate(written(tmp_path, content), time_column=column)
+
+
 def test_processes_with_several_gpus_are_as_many_ranks(tmp_path: Path) -> None:
     rows = text("rccl.csv").replace(",8,8,1,", ",2,2,4,")
     assert calibrate(written(tmp_path, rows)).measured.ranks == 8

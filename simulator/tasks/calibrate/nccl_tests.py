@@ -146,7 +146,7 @@ def _half(path: Path, rows: pd.DataFrame, sizes: Array, time_column: str) -> Hal
     """The half of the table that a column of times belongs to: ``oop_time_us`` has ``oop_algbw_GBs`` beside it."""
 
     def beside(what: str) -> Any:
-        name = re.compile(re.escape(re.sub("time.*", what, time_column)) + "(?:.?GB.*)?", re.IGNORECASE)
+        name = re.compile(re.escape(re.sub("time.*", what, time_column)) + "(?:[ _(]*GB.*)?", re.IGNORECASE)
         names = [column for column in rows if name.fullmatch(str(column))] if "time" in time_column else []
         return spans(list(rows[names[0]])) if len(names) == 1 else None
 
