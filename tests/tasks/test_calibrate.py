@@ -387,7 +387,7 @@ def test_the_command_leaves_a_machine_that_simulates_what_was_measured(
         assert words in out
     folder = tmp_path / "out"
     assert {path.name for path in folder.iterdir()} == {
-        *("calibration.csv", "fits.csv", "busbw.png", "busbw.svg", "manifest.json", "machine")
+        *("calibration.csv", "fits.csv", "summary.csv", "busbw.png", "busbw.svg", "manifest.json", "machine")
     }
     points = pd.read_csv(folder / "calibration.csv")
     assert list(points) == ["size_bytes", "measured", "fitted", "relative_error"]

@@ -17,6 +17,7 @@ from simulator.network.collectives import Kind
 from simulator.network.topology import Topology
 from simulator.tasks.calibrate.calibration import Calibration
 from simulator.tasks.calibrate.nccl_tests import MOST_BYTES, read_measurements
+from simulator.tasks.calibrate.pictures import picture
 from simulator.tasks.calibrate.task import Calibrate
 from simulator.tasks.calibrate.words import machine_yaml, text_of
 from topologies import NVSwitch
@@ -181,6 +182,12 @@ def test_a_run_that_died_is_used_and_says_so(name: str, cut: int) -> None:
     for note in notes:
         assert f"Note: {note}." in text_of(found)
         assert f"# note: {note}\n" in machine_yaml(found)
+
+
+def test_an_asymptote_far_off_is_not_drawn() -> None:
+    """The run that died reached 34 of 436 GB/s: the line would be far above the picture."""
+    assert not picture(calibrate(DATA / "died.txt")).panels[0].levels
+    assert list(picture(calibrate(DATA / "json_J.json")).panels[0].levels) == pytest.approx([437.5], rel=1e-3)
 
 
 def test_output_that_breaks_off_says_so(tmp_path: Path) -> None:

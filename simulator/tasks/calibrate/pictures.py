@@ -16,6 +16,7 @@ from simulator.text import short, size
 
 POINTS = 400  # of a drawn curve
 TICKS = 7  # of its axis
+REACH = 1.2  # an asymptote further above what was measured is off the picture
 
 
 def picture(found: Calibration) -> Picture:
@@ -31,9 +32,10 @@ def picture(found: Calibration) -> Picture:
     asymptote = found.bus / found.line.slope / 1e9
     value, unit = size(found.line.latency / found.line.slope).split()
     ticks = _ticks(grid)
+    reached = asymptote < REACH * max(curve["y"].max() for curve in curves)
     bandwidth = Panel(
         table=pd.concat(curves), x="message size", y="bus bandwidth, GB/s", log_x=True, styles=styles, ticks=ticks,
-        levels={asymptote: "fitted asymptote"}, marks=dict.fromkeys(found.model.borders, ""),
+        levels={asymptote: "fitted asymptote"} if reached else {}, marks=dict.fromkeys(found.model.borders, ""),
     )  # fmt: skip
     errors = Panel(
         table=pd.concat([_misfit(found, "dashed", Model((found.line,))), *jumps]),
