@@ -112,6 +112,18 @@ def test_what_collectors_of_logs_put_before_a_line_does_no_harm(before: str, tmp
     assert (found.measured.sizes.tolist(), found.measured.ranks) == (SIZES.tolist(), 8)
 
 
+def test_numbers_of_lines_are_not_taken_for_ranks(tmp_path: Path) -> None:
+    """grep -n puts before each line what srun --label does."""
+    lines = [f"{i}:{line}" for i, line in enumerate(text("all_reduce_perf_mpi.txt").splitlines(), start=1)]
+    assert calibrate(written(tmp_path, "\n".join(lines))).measured.sizes.tolist() == SIZES.tolist()
+
+
+def test_the_command_line_names_the_collective(tmp_path: Path) -> None:
+    asked = "$ ./all_reduce_perf_mpi -b 8K -e 512M > all_reduce_perf_results.log\n"
+    rest = text("all_reduce_perf_mpi.txt").partition("\n")[2]
+    assert calibrate(written(tmp_path, asked + rest)).measured.kind == Kind.ALL_REDUCE
+
+
 def test_of_several_runs_in_a_log_one_is_chosen_by_its_collective(tmp_path: Path) -> None:
     """Devices are listed once for each run, and a run that died after the one asked for is none of its notes."""
     path = written(tmp_path, text("all_reduce_perf_mpi.txt") + text("alltoall.txt").partition("# Out of")[0])

@@ -50,7 +50,7 @@ DEVICE = re.compile(
     re.ASCII,
 )
 STARTED = re.compile(r"Collective test starting:\s*(\S+)")
-PROGRAM = re.compile(r"\b([a-z]+(?:_[a-z]+)*_perf\w*)", re.ASCII)
+PROGRAM = re.compile(r"\b([a-z]+(?:_[a-z]+)*_perf)", re.ASCII)
 SETTINGS = re.compile(r"\bnThread\s+\d+\s+nGpus\s+\d+")
 ASKED = re.compile(r"\bmaxBytes\s+(\d{1,15})\s+step:\s*(\d{1,15})\((factor|bytes)\)", re.ASCII)
 REDUCED = re.compile(r"Reducing maxBytes to (\d{1,15})", re.ASCII)
@@ -114,10 +114,11 @@ def read_printed(name: str, lines: Sequence[str]) -> list[Table]:
         InputError: where no run has a row or one has several tables, for ranks that are listed twice in a run, and for
             times of the host instead of the collective.
     """
-    tables = [table for run in _runs(lines) if (table := _read_run(name, run)) is not None]
-    if not tables:
-        raise InputError(f"nccl_tests must have one table; {name} has no whole row of one")
-    return tables
+    read = list(_read_lines(lines))
+    for labelled in (read, [line._replace(label="") for line in read]):  # what looks like ranks may be line numbers
+        if tables := [table for run in _runs(labelled) if (table := _read_run(name, run)) is not None]:
+            return tables
+    raise InputError(f"nccl_tests must have one table; {name} has no whole row of one")
 
 
 def _read_run(name: str, run: Sequence[_Line]) -> Table | None:
@@ -161,11 +162,11 @@ def _read_run(name: str, run: Sequence[_Line]) -> Table | None:
     )
 
 
-def _runs(lines: Sequence[str]) -> list[list[_Line]]:
+def _runs(lines: Sequence[_Line]) -> list[list[_Line]]:
     """The lines of each run: one begins with its settings, after another has ended."""
     runs: list[list[_Line]] = [[]]
     over = False
-    for line in _read_lines(lines):
+    for line in lines:
         if over and (STARTED.search(line.text) or SETTINGS.search(line.text)):
             runs.append([])
             over = False
