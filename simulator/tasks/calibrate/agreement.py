@@ -107,11 +107,12 @@ def check_unit(half: Half, kind: Kind, unit: float) -> Mask:
     for other, named in UNITS.items():
         if half.agrees(kind, other)[tells].all():
             raise InputError(
-                f"nccl_tests must have times in {UNITS[unit]}; size/time is algbw in {half.name} if they are {named}"
+                "nccl_tests", f"must have times in {UNITS[unit]}; size/time is algbw in {half.name} if they are {named}"
             )
     raise InputError(
-        f"nccl_tests must have columns that agree; at size {half.sizes[first]:.0f} of {half.name} size/time is "
-        f"{_middle(half.rate(unit), first):.4g} GB/s and algbw {_middle(half.algbw, first):.4g}"
+        "nccl_tests",
+        f"must have columns that agree; at size {half.sizes[first]:.0f} of {half.name} size/time is "
+        f"{_middle(half.rate(unit), first):.4g} GB/s and algbw {_middle(half.algbw, first):.4g}",
     )
 
 
@@ -143,21 +144,23 @@ def check_ranks(half: Half, kind: Kind, unit: float, ranks: int | None) -> tuple
     if not holds(first):
         i = int(np.flatnonzero(~fits(first))[-1])
         raise InputError(
-            f"nccl_tests must have columns that agree; at size {half.sizes[i]:.0f} of {half.name} busbw/algbw is "
-            f"{_middle(factor, i):.4g}, that of no number of ranks in {kind.value}"
+            "nccl_tests",
+            f"must have columns that agree; at size {half.sizes[i]:.0f} of {half.name} busbw/algbw is "
+            f"{_middle(factor, i):.4g}, that of no number of ranks in {kind.value}",
         )
     if last == 1:
         raise InputError(
-            f"nccl_tests must be measured over at least 2 ranks; busbw in {half.name} is that of 1: each process "
-            f"measured itself, as programs built without MPI do (make MPI=1)"
+            "nccl_tests",
+            f"must be measured over at least 2 ranks; busbw in {half.name} is that of 1: each process "
+            f"measured itself, as programs built without MPI do (make MPI=1)",
         )
     said = f"{first}" if first == last else f"{first} to {last}" if last < MAX_RANKS else f"at least {first}"
     if ranks is None and first < last:
         more = f"; busbw/algbw is that of {said}" if first > 1 else ""
-        raise InputError(f"ranks must be given: {half.name} does not say over how many ranks it was measured{more}")
+        raise InputError("ranks", f"must be given: {half.name} does not say over how many ranks it was measured{more}")
     known = first if ranks is None else ranks
     if not holds(known):
-        raise InputError(f"ranks must be {said}, as busbw/algbw in {half.name} says; got {known}")
+        raise InputError("ranks", f"must be {said}, as busbw/algbw in {half.name} says; got {known}")
     return known, fits(known)
 
 

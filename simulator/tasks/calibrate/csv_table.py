@@ -30,23 +30,25 @@ def read_csv(name: str, lines: Sequence[str]) -> Table:
     head = [column.strip(' "') for column in body[0].split(",")] if body else []
     if not 2 <= len(head) <= MOST_COLUMNS or not all(map(NAME.fullmatch, head)):
         raise InputError(
-            f"nccl_tests must be the output of nccl-tests, or CSV with columns size_bytes and time_us; {name} has no "
-            f"line of column names"
+            "nccl_tests",
+            f"must be the output of nccl-tests, or CSV with columns size_bytes and time_us; {name} has no "
+            f"line of column names",
         )
     check_length(name, len(body))
     try:
         names, *rows = csv.reader(body, skipinitialspace=True)
     except csv.Error as error:
-        raise InputError(f"nccl_tests {name} cannot be read as CSV: {error}") from None
+        raise InputError("nccl_tests", f"{name} cannot be read as CSV: {error}") from None
     for row in rows:
         if len(row) != len(names):
             raise InputError(
-                f"nccl_tests must have {len(names)} values in each row of its table; that of {shown(row[0])} in "
-                f"{name} has {len(row)}"
+                "nccl_tests",
+                f"must have {len(names)} values in each row of its table; that of {shown(row[0])} in "
+                f"{name} has {len(row)}",
             )
     columns = [column.strip() for column in names]
     if len(set(columns)) < len(columns):
-        raise InputError(f"nccl_tests must name each column once; {name} has {shown(', '.join(columns))[1:-1]}")
+        raise InputError("nccl_tests", f"must name each column once; {name} has {shown(', '.join(columns))[1:-1]}")
     table = pd.DataFrame([[value.strip() for value in row] for row in rows], columns=columns, dtype=object)
     if is_rccl(columns):
         return read_rccl(name, table)

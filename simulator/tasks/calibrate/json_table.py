@@ -54,7 +54,7 @@ def read_json(name: str, text: str) -> Table:
         if isinstance(error, InputError):
             raise
     raise InputError(
-        f"nccl_tests must be JSON as nccl-tests (-J) or rccl-tests write it; {name} is JSON of another kind"
+        "nccl_tests", f"must be JSON as nccl-tests (-J) or rccl-tests write it; {name} is JSON of another kind"
     )
 
 
@@ -99,7 +99,7 @@ def _nccl(name: str, found: dict[str, Any], cut: int) -> Table:
         places = [_dict(row.get(key)) for key in ("out_of_place", "in_place")]
         if any("cpu_time" in place for place in places):
             raise InputError(
-                f"nccl_tests must have times of the collective; {name} has those of the host's calls (-C 1)"
+                "nccl_tests", f"must have times of the collective; {name} has those of the host's calls (-C 1)"
             )
         rows.append({
             **{("size_bytes" if key == "size" else key): _text(row.get(key)) for key in SETTINGS},
@@ -107,7 +107,7 @@ def _nccl(name: str, found: dict[str, Any], cut: int) -> Table:
                for before, place in zip(("", "inplace_"), places, strict=True) for key, ours in MEASURED.items()},
         })  # fmt: skip
     if not rows:
-        raise InputError(f"nccl_tests must have one table; {name} has no results")
+        raise InputError("nccl_tests", f"must have one table; {name} has no results")
     config = _dict(found.get("config"))
     devices = [device for device in _list(config.get("devices")) if isinstance(device, dict)]
     hardware = {_text(device.get("device_info")) for device in devices}

@@ -107,17 +107,18 @@ def read_measurements(
 def _table(path: Path, collective: str | None) -> Table:
     """The table of a file in any format; of several runs in a log, that of the collective asked for."""
     if not path.is_file():
-        raise InputError(f"nccl_tests must be an existing file; got {str(path)!r}")
+        raise InputError("nccl_tests", "must be an existing file", str(path))
     if (length := path.stat().st_size) > MOST_BYTES:
         raise InputError(
-            f"nccl_tests must be a file of at most {size(MOST_BYTES)}; {path.name} has {size(length)}: keep the table "
-            f"and the lines that begin with #"
+            "nccl_tests",
+            f"must be a file of at most {size(MOST_BYTES)}; {path.name} has {size(length)}: keep the table "
+            f"and the lines that begin with #",
         )
     data = path.read_bytes()
     wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # as PowerShell writes
     text = data.decode("utf-16" if wide else "utf-8-sig", errors="replace")
     if not text.strip():
-        raise InputError(f"nccl_tests must have a table of sizes and times; {path.name} is empty")
+        raise InputError("nccl_tests", f"must have a table of sizes and times; {path.name} is empty")
     if is_json(text):
         return read_json(path.name, text)
     lines = text.split("\n")
@@ -132,7 +133,7 @@ def _table(path: Path, collective: str | None) -> Table:
         what = f"holds {len(tables)}: put each in a file of its own"
         if len(set(kinds)) == len(kinds):
             what = f"holds one of each of {', '.join(kinds)}: choose by collective"
-        raise InputError(f"nccl_tests must have one table; {path.name} {what}")
+        raise InputError("nccl_tests", f"must have one table; {path.name} {what}")
     return tables[wanted[0]]
 
 
@@ -163,12 +164,12 @@ def _kind(path: Path, found: str | None, given: str | None) -> Kind:
             word = re.sub(r"perf.*", "", word, flags=re.DOTALL)  # images have all_reduce_perf_mpi
             if word not in TESTS:
                 close = nearest(str(name), known)
-                raise InputError(f"collective must be one of {', '.join(known)}; got {shown(name)}{where}{close}")
+                raise InputError("collective", f"must be one of {', '.join(known)}; got {shown(name)}{where}{close}")
             kinds.append(TESTS[word])
     if not kinds:
-        raise InputError(f"collective must be given, one of {', '.join(known)}: {path.name} does not name it")
+        raise InputError("collective", f"must be given, one of {', '.join(known)}: {path.name} does not name it")
     if len(set(kinds)) > 1:
-        raise InputError(f"collective must be that of {path.name}, {kinds[1].value}; got {kinds[0].value}")
+        raise InputError("collective", f"must be that of {path.name}, {kinds[1].value}; got {kinds[0].value}")
     return kinds[0]
 
 
@@ -177,20 +178,20 @@ def _ranks(path: Path, found: str | None, given: int | None) -> int | None:
     if found is None:
         return given
     if not re.fullmatch(r"\d{1,9}", found, re.ASCII):
-        raise InputError(f"ranks must be a whole number, at least 2; {path.name} says {shown(found)}")
+        raise InputError("ranks", f"must be a whole number, at least 2; {path.name} says {shown(found)}")
     if given is not None and int(found) != given:
-        raise InputError(f"ranks must be the {int(found)} that {path.name} was measured over; got {given}")
+        raise InputError("ranks", f"must be the {int(found)} that {path.name} was measured over; got {given}")
     return int(found)
 
 
 def _check_columns(path: Path, table: pd.DataFrame, needed: Mapping[str, str]) -> None:
     if not table.columns.is_unique:
-        raise InputError(f"nccl_tests must name each column once; {path.name} has {_listed(table.columns)}")
+        raise InputError("nccl_tests", f"must name each column once; {path.name} has {_listed(table.columns)}")
     for key, name in needed.items():
         if name not in table:
             close = nearest(name, map(str, table))
             raise InputError(
-                f"{key} must be a column of {path.name}; {name!r} is none{close}; it has {_listed(table.columns)}"
+                key, f"must be a column of {path.name}; {name!r} is none{close}; it has {_listed(table.columns)}"
             )
 
 
@@ -206,17 +207,16 @@ def _selected(path: Path, table: pd.DataFrame, select: Mapping[str, Any], size_c
         one_of("select", name, [str(column) for column in table])
         known = list(dict.fromkeys(table[name]))
         if str(value) not in known:
-            raise InputError(
-                f"select must be a {name} of {path.name}, one of {_listed(known, SHOWN)}; got {shown(value)}"
-            )
+            raise InputError("select", f"must be a {name} of {path.name}, one of {_listed(known, SHOWN)}", value)
         table = table[table[name] == str(value)]
     for name in table.columns.difference([size_column]):
         values = [value for value in dict.fromkeys(table[name]) if value.lower() not in ABSENT]
         tells = name.lower() in COUNTS or not all(map(_is_number, values))
         if tells and len(values) > 1 and table.groupby(size_column)[name].nunique().max() > 1:
             raise InputError(
-                f"select must choose one {name} of {path.name}, which measures each size with several "
-                f"({_listed(values, SHOWN)}): 'select={{{name}: {short(values[0])}}}'"
+                "select",
+                f"must choose one {name} of {path.name}, which measures each size with several "
+                f"({_listed(values, SHOWN)}): 'select={{{name}: {short(values[0])}}}'",
             )
     return table
 
@@ -230,7 +230,7 @@ def _sizes(
     sizes = np.array([_number(path, size_column, text, text) for text in table[size_column]])
     for value in sizes[~((sizes >= 0) & (sizes <= MOST) & (np.floor(sizes) == sizes))]:
         raise InputError(
-            f"nccl_tests {path.name} must have whole numbers of bytes in column {size_column}; got {value:g}"
+            "nccl_tests", f"{path.name} must have whole numbers of bytes in column {size_column}; got {value:g}"
         )
     absent = table[time_column].str.strip().str.lower().isin(ABSENT).to_numpy(dtype=bool)
     outside = (sizes > 0) & ~absent & ((sizes < low) | (sizes > high))
@@ -273,7 +273,7 @@ def _is_number(text: str) -> bool:
 def _number(path: Path, column: str, text: str, size: str) -> float:
     if not _is_number(text):
         raise InputError(
-            f"nccl_tests {path.name} must have numbers in column {column}; got {shown(text)} at size {short(size)}"
+            "nccl_tests", f"{path.name} must have numbers in column {column}; got {shown(text)} at size {short(size)}"
         )
     return float(text)
 
@@ -282,7 +282,7 @@ def _time(path: Path, column: str, text: str, size: str) -> float:
     value = _number(path, column, text, size)
     if not (isfinite(value) and value > 0):
         raise InputError(
-            f"nccl_tests {path.name} must have finite times above 0 in column {column}; got {short(text)} at size "
-            f"{short(size)}"
+            "nccl_tests",
+            f"{path.name} must have finite times above 0 in column {column}; got {short(text)} at size {short(size)}",
         )
     return value

@@ -118,7 +118,7 @@ def read_printed(name: str, lines: Sequence[str]) -> list[Table]:
     for labelled in (read, [line._replace(label="") for line in read]):  # what looks like ranks may be line numbers
         if tables := [table for run in _runs(labelled) if (table := _read_run(name, run)) is not None]:
             return tables
-    raise InputError(f"nccl_tests must have one table; {name} has no whole row of one")
+    raise InputError("nccl_tests", f"must have one table; {name} has no whole row of one")
 
 
 def _read_run(name: str, run: Sequence[_Line]) -> Table | None:
@@ -140,13 +140,17 @@ def _read_run(name: str, run: Sequence[_Line]) -> Table | None:
     if twice and filled:
         raise alone(name, twice[0])
     if len(filled) > 1:
-        raise InputError(f"nccl_tests must have one table; {name} holds {len(filled)}: put each in a file of its own")
+        raise InputError(
+            "nccl_tests", f"must have one table; {name} holds {len(filled)}: put each in a file of its own"
+        )
     if not filled:
         return None
     (table,) = filled
     table.end()
     if "cputime" in table.columns:
-        raise InputError(f"nccl_tests must have times of the collective; {name} has those of the host's calls (-C 1)")
+        raise InputError(
+            "nccl_tests", f"must have times of the collective; {name} has those of the host's calls (-C 1)"
+        )
     hardware = {found[3].strip() for found in devices}
     return Table(
         rows=pd.DataFrame(table.rows, columns=table.columns),

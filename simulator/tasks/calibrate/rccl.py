@@ -34,10 +34,10 @@ def read_rccl(name: str, rows: pd.DataFrame) -> Table:
     lower = [column.lower() for column in rows.columns]
     rows = rows.set_axis([NAMES.get(column, column) for column in lower], axis=1)
     if not rows.columns.is_unique:
-        raise InputError(f"nccl_tests must name each column once; {name} does not")
+        raise InputError("nccl_tests", f"must name each column once; {name} does not")
     place = rows["inplace"].map({"0": 0, "1": 1})
     if place.isna().any():
-        raise InputError(f"nccl_tests must say 0 or 1 in column inPlace; {name} says something else")
+        raise InputError("nccl_tests", f"must say 0 or 1 in column inPlace; {name} says something else")
     if {"ranks", "gpusperrank"} <= set(rows.columns):
         rows["ranks"] = [_product(*pair) for pair in zip(rows["ranks"], rows["gpusperrank"], strict=True)]
     measured = [column for column in MEASURED if column in rows]

@@ -55,15 +55,16 @@ def rounding(text: str) -> float:
 def alone(path_name: str, rank: int) -> InputError:
     """The error for the output of processes that did not know each other."""
     return InputError(
-        f"nccl_tests must be one measurement of all ranks; {path_name} lists rank {rank} twice: each process measured "
-        f"itself, as programs built without MPI do (make MPI=1)"
+        "nccl_tests",
+        f"must be one measurement of all ranks; {path_name} lists rank {rank} twice: each process measured "
+        f"itself, as programs built without MPI do (make MPI=1)",
     )
 
 
 def check_length(path_name: str, rows: int) -> None:
     """Refuse a table of more rows than any measurement has, before time and memory go into it."""
     if rows > MOST_ROWS:
-        raise InputError(f"nccl_tests must have at most {MOST_ROWS} rows; {path_name} has more")
+        raise InputError("nccl_tests", f"must have at most {MOST_ROWS} rows; {path_name} has more")
 
 
 def counted(notes: Iterable[tuple[int, str]]) -> tuple[str, ...]:
