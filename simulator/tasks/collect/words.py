@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator.lazy import pd
 from simulator.tasks.collect.table import Point, settings, swept
-from simulator.text import grid, printable, short
+from simulator.text import grid, one_line, printable
 
 MOST = 80  # characters of a line
 
@@ -35,7 +35,7 @@ def _found(points: Sequence[Point], table: pd.DataFrame) -> list[str]:
     lines: list[str] = []
     for k in range(1, len(numbers) + 1):
         values = table[numbers[:k]].to_numpy(float)
-        names = [[short(value) for value in row] for row in table[given].to_numpy(object)]
+        names = [[_end(value) for value in row] for row in table[given].to_numpy(object)]
         rows = [[*name, *(f"{x:.4g}" for x in row)] for name, row in zip(names, values, strict=True)]
         wider = grid([[*given, *numbers[:k]], *rows])
         if max(map(len, wider)) > MOST:
@@ -53,3 +53,9 @@ def failures(table: pd.DataFrame) -> list[str]:
 def _label(row: pd.Series[Any]) -> str:
     known = [name for name in row.index if name not in ("status", "error", "point") and row[name] == row[name]]
     return " ".join(f"{name}={row[name]}" for name in known) or str(row["point"])
+
+
+def _end(value: Any, most: int = 30) -> str:
+    """A value on one line; of a long one, such as a path, the end."""
+    line = one_line(str(value))
+    return line if len(line) <= most else f"…{line[1 - most :]}"
