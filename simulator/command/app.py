@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from simulator.task import Outcome
 
 COLLECT = {"_target_": "simulator.Collect", "name": "collect"}  # what a sweep ends with
+SAME = 1.0  # seconds within which signals are taken for one
 PATIENCE = 2.0  # seconds of silence before a progress bar appears
 
 
@@ -42,13 +44,13 @@ class _Stopped(BaseException):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; ``argv`` defaults to the command line's arguments."""
-    try:
-        with _signals(), warnings.catch_warnings():
+    with _signals(last=argv is None), warnings.catch_warnings():
+        try:
             _print_anything()
             warnings.showwarning = _warn
             return _run(list(sys.argv[1:] if argv is None else argv))
-    except BaseException as error:  # a user's own module may raise anything, SystemExit too
-        return _report(error)
+        except BaseException as error:  # a user's own module may raise anything, SystemExit too
+            return _report(error)
 
 
 def _print_anything() -> None:
@@ -264,14 +266,19 @@ class _Patience:
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """Make signals unwind, so that no half-written folder stays behind.
+def _signals(last: bool) -> Iterator[None]:
+    """Make signals unwind, so that no half-written folder stays behind; ``last``: the process ends after it.
 
     Ctrl-C too: where a KeyboardInterrupt crosses some calls, Python ends by the signal whatever is made of it.
     """
 
+    at = -inf
+
     def stop(number: int, frame: FrameType | None) -> None:
-        raise _Stopped(number)
+        nonlocal at
+        again, at = time.monotonic() - at < SAME, time.monotonic()
+        if not again:  # the first one is unwinding, and must not be interrupted itself
+            raise _Stopped(number)
 
     known = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     wanted = [number for number in known if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores SIGHUP
@@ -283,7 +290,7 @@ def _signals() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if last and at > -inf else handler)  # one more must not end the end
 
 
 def _interruption(error: BaseException | None) -> BaseException | None:

@@ -24,6 +24,11 @@ from simulator.command.flags import config_dir
 from simulator.command.loader import CONFIG, FAILED_TO_COMPOSE, GROUPS, HYDRA, Loader, parse, sentences
 from simulator.command.yaml_files import USER, YamlSource, first_sentence
 
+# Errors by which joblib, submitit and Ray say that a process of theirs is gone.
+LOST = {
+    "TerminatedWorkerError", "BrokenProcessPool", "UncompletedJobError", "FailedJobError", "WorkerCrashedError",
+    "OutOfMemoryError",
+}  # fmt: skip
 LONGEST = 1e9  # seconds of a timeout that every system can count
 
 if TYPE_CHECKING:
@@ -175,6 +180,11 @@ def sweep(loader: Loader, config: DictConfig, job: Callable[[DictConfig], str]) 
     except Exception as error:  # no Slurm, no Ray cluster, an option that it does not have, ...
         if name == GROUPS["launcher"]:
             raise
+        if type(error).__name__ in LOST:
+            raise InputError(
+                f"hydra/launcher={name} lost a worker, which was killed or ran out of memory; finished points stay: "
+                f"the same command goes on with the others"
+            ) from error
         raise InputError(f"hydra/launcher={name} cannot start: {first_sentence(str(error))}") from error
     return [point.return_value for point in done]
 

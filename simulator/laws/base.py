@@ -77,6 +77,11 @@ class Law(Checked, ABC):
         """How far ranks typically are from the mean, seconds: 0 where all agree, NaN where the law does not say."""
         return nan
 
+    @property
+    def has_variance(self) -> bool:
+        """Whether the variance of a time is finite: a mean of times that have none has no standard error."""
+        return True
+
     @abstractmethod
     def transform(self, x: Array) -> None:
         """Turn base variates into times, in place. Shape (..., n); each entry (or block of ranks) on its own."""
@@ -139,8 +144,12 @@ class IndependentLaw(Law):
 
     @property
     def note(self) -> str:
-        infinite = "compute: the block times have an infinite variance, so that standard errors are no guide"
-        return infinite if isinf(self.var) else ""
+        infinite = "no ±: the block times have an infinite variance, and so has a mean of them"
+        return "" if self.has_variance else infinite
+
+    @property
+    def has_variance(self) -> bool:
+        return not isinf(self.var)
 
     @property
     def sd(self) -> float:

@@ -86,6 +86,10 @@ class Dependent(Law):
     def sd(self) -> float:
         return self.law.sd
 
+    @property
+    def has_variance(self) -> bool:
+        return self.law.has_variance
+
     @cached_property
     def mean(self) -> float:  # type: ignore[override]
         """Mean over ranks, seconds: that of ``law``, but for offsets and spreads."""

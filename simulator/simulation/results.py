@@ -209,6 +209,7 @@ class Tables:
         samples = iterations["wait_mean"].to_numpy() if len(iterations) > 1 else self._barrier_waits
         dependence, blocks = experiment.effects.dependence, max(1, len(program.computes))
         inflation = dependence.inflation(blocks) if dependence is not None else 1.0
+        told = 1.0 if experiment.compute.has_variance else nan
         of_samples = inflation if len(iterations) > 1 or dependence is None else dependence.inflation(1)
         fixed = len(program.streams) == 1
         if not fixed:
@@ -238,10 +239,10 @@ class Tables:
             "alpha": topology.alpha,
             "bandwidth": topology.bandwidth,
             "iteration_time": means["iteration_time"],
-            "iteration_time_se": inflation * standard_error(iterations["iteration_time"].to_numpy()),
+            "iteration_time_se": told * inflation * standard_error(iterations["iteration_time"].to_numpy()),
             "compute": means["compute"],
             "wait_mean": wait,
-            "wait_mean_se": of_samples * standard_error(samples),
+            "wait_mean_se": told * of_samples * standard_error(samples),
             "wait_median": means["wait_median"],
             "wait_fastest": means["wait_fastest"],
             "latency": latency,

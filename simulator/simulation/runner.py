@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from threading import Event
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from simulator.arrays import Array
 from simulator.checks import InputError, count
 from simulator.files.manifest import manifest
-from simulator.simulation.draws import HORIZON, Draws, to_ticks
+from simulator.simulation.draws import HORIZON, Draws, Step, to_ticks
 from simulator.simulation.experiment import Experiment
 from simulator.simulation.measure import Measured, measure
 from simulator.simulation.results import Result, Tables
@@ -87,11 +88,13 @@ def _chunks(experiment: Experiment) -> Iterator[Measured]:
     starts = range(0, experiment.iterations, size)
     effects = experiment.effects
     parts = (range(i, min(i + size, experiment.iterations)) for i in starts)
+    stopped = Event()
 
     def work(part: range) -> Measured:
         draws = Draws(experiment.program, experiment.seed or 0, part, effects)
         with np.errstate(over="ignore", invalid="ignore"):  # only times beyond the clock, which are refused below
-            measured = measure(experiment.program, experiment.engine.steps(experiment.program, times, draws), draws)
+            steps = experiment.engine.steps(experiment.program, times, draws)
+            measured = measure(experiment.program, _until(stopped, steps), draws)
         if not (measured.iteration_time < HORIZON).all():
             longest = int(np.argmax(~(measured.iteration_time < HORIZON)))
             found, compute = measured.iteration_time[longest], measured.compute[longest]
@@ -117,7 +120,15 @@ def _chunks(experiment: Experiment) -> Iterator[Measured]:
             while waiting:
                 yield waiting.popleft().result()
         finally:
+            stopped.set()  # of many ranks a chunk takes minutes
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _until(stopped: Event, steps: Iterator[Step]) -> Iterator[Step]:
+    for step in steps:
+        if stopped.is_set():
+            raise CancelledError
+        yield step
 
 
 def _times(experiment: Experiment) -> list[float]:
