@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from simulator.tasks.calibrate.task import Calibrate as Calibrate
     from simulator.tasks.collect.task import Collect as Collect
     from simulator.tasks.fit.task import FitLaw as FitLaw
+    from simulator.tasks.record_help.task import RecordHelp as RecordHelp
     from simulator.tasks.simulate.task import Simulate as Simulate
     from simulator.tasks.studies.elasticity_against_bandwidth import (
         ElasticityAgainstBandwidth as ElasticityAgainstBandwidth,

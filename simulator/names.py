@@ -28,6 +28,7 @@ HOMES = {
     "tasks.calibrate.task": ["Calibrate"],
     "tasks.collect.task": ["Collect"],
     "tasks.fit.task": ["FitLaw"],
+    "tasks.record_help.task": ["RecordHelp"],
     "tasks.simulate.task": ["Simulate"],
     "tasks.studies.elasticity_against_bandwidth": ["ElasticityAgainstBandwidth"],
     "tasks.studies.flops_scaling": ["FlopsScaling"],

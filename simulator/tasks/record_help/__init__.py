@@ -1,0 +1,1 @@
+"""``+experiment=record_help``: how to record what a trace report and a calibration read."""
