@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from simulator import Columns, TraceReport
-from simulator.traces.files import read
 from simulator.traces.findings import Findings
-from simulator.traces.kineto import parse
+from simulator.traces.reader import read_job
 from simulator.traces.summary import FORMAT, VERSION, Block, Collectives, Source, Summary
 from simulator.traces.trace import RankTrace
 
@@ -34,8 +33,12 @@ def analyse(traces: Any, **settings: Any) -> Findings:
 
 
 def parsed(path: Path, **settings: Any) -> RankTrace:
-    """One file, read."""
-    return parse(path, read(path, 2**32), **settings)
+    """One file of one rank, read."""
+    broken = "keep" if settings.pop("keep", False) else "stop"
+    rank = settings.pop("rank", None)
+    settings = {"more": (), "most_bytes": 2**32, "workers": 1, **settings}
+    ((trace,),) = read_job([path], ranks=None if rank is None else [rank], broken=broken, **settings).windows
+    return trace
 
 
 def byte_dance() -> Findings:

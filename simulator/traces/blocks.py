@@ -24,6 +24,7 @@ def between_collectives(group: Group, traces: Mapping[int, RankTrace]) -> pd.Dat
     GPU ran other kernels (the union of their intervals), ``kernels`` the sum of the durations of those that began in
     it, ``gemm`` the same for matrix multiplications. Where ranks were matched, a block is one whose two collectives
     follow each other on every rank (``aligned``); elsewhere each rank's own blocks are counted from its first kernel.
+    Blocks to which a kernel without a time may belong are left out.
     """
     parts = list(_aligned(group, traces) if len(group.places) else _own(group, traces))
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(COLUMNS))
@@ -32,13 +33,26 @@ def between_collectives(group: Group, traces: Mapping[int, RankTrace]) -> pd.Dat
 def _aligned(group: Group, traces: Mapping[int, RankTrace]) -> Iterator[pd.DataFrame]:
     follows = (np.diff(group.places, axis=0) == 1).all(axis=1)
     for i, rank in enumerate(group.ranks):
+        follows &= _whole(group.kernels[rank], traces[rank], group.places[1:, i])
+    for i, rank in enumerate(group.ranks):
         yield _rows(group, traces[rank], group.places[1:, i][follows], group.label[1:][follows], aligned=True)
 
 
 def _own(group: Group, traces: Mapping[int, RankTrace]) -> Iterator[pd.DataFrame]:
     for rank, kernels in group.kernels.items():
         places = np.arange(1, len(kernels))
+        places = places[_whole(kernels, traces[rank], places)]
         yield _rows(group, traces[rank], places, places, aligned=False)
+
+
+def _whole(own: pd.DataFrame, trace: RankTrace, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether the blocks that end at the kernels in ``places`` have all their kernels, as far as one knows."""
+    starts = own["start"].to_numpy(np.int64)
+    begin, until = (starts + own["duration"].to_numpy(np.int64))[places - 1], starts[places]
+    whole = np.ones(len(places), bool)
+    for low, high in trace.lost:
+        whole &= (until <= low) | (begin >= high)
+    return whole
 
 
 def _rows(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import glob
+import re
 import zlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from simulator.checks import InputError
 
@@ -15,42 +16,77 @@ KINETO = (".json", ".json.gz")
 TABLES = (".csv", ".csv.gz", ".parquet")
 MOST_FILES = 100_000
 MOST_RATIO = 500  # gzip reaches 1030 on a file of spaces; traces stay below 50
+PIECE = 1 << 20  # bytes of a plain file at a time
 CHUNK = 1 << 14  # packed bytes at a time: all that damage costs of what was before it
 GZIP = 31  # zlib's window bits for a gzip header and checksum
 SMALL = 1 << 26  # below 64 MiB no ratio is a danger
 
 
-@dataclass(frozen=True)
-class Content:
-    """What a file holds, unpacked, and what is wrong with it (None: it is whole); then ``data`` is what came before."""
+class FileError(Exception):
+    """What is wrong with a file's bytes; what came before may be used, unless ``hopeless``."""
 
-    data: bytes | bytearray
-    fault: str | None = None
+    def __init__(self, text: str, hopeless: bool = False):
+        super().__init__(text)
+        self.hopeless = hopeless
 
 
-def find(traces: str | Sequence[str]) -> list[Path]:
-    """The trace files that a folder, a pattern, a file, or a list of these stands for, sorted by name.
+def find(traces: str | float | Sequence[str]) -> list[Path]:
+    """The trace files that a folder, a pattern, a file, or a list of these stands for, in ``natural`` order.
+
+    A folder without traces whose folders are called by ranks (rank0, rank1, ...) stands for the traces in these.
 
     Raises:
         InputError: where one of them stands for no trace file, or for more than ``MOST_FILES``.
     """
-    given = [traces] if isinstance(traces, str) else list(traces)
+    if isinstance(traces, int | float) and not isinstance(traces, bool):  # a folder called by a date, say
+        if not Path(str(traces)).exists():
+            raise InputError(f"traces must be quoted where the name is a number: 'traces=\"NAME\"'; got {traces}, and "
+                             f"no file or folder is called so")  # fmt: skip
+        traces = str(traces)
+    given = [traces] if isinstance(traces, str) else list(traces) if isinstance(traces, Sequence) else []
     if not given or not all(isinstance(entry, str) and entry for entry in given):
         raise InputError(f"traces must be a folder, a file, a pattern such as 'run/*.json.gz', or a list of these; got "
                          f"{traces!r}")  # fmt: skip
     found = {path: None for entry in given for path in _files(entry)}
     if len(found) > MOST_FILES:
         raise InputError(f"traces must be at most {MOST_FILES:,} files; {traces!r} is more")
-    return sorted(found)
+    return sorted(found, key=lambda path: natural(str(path)))
+
+
+def natural(name: str) -> list[str | int]:
+    """A key that orders names by the numbers in them: 2 before 10.
+
+    >>> sorted(["rank10", "rank2", "a"], key=natural)
+    ['a', 'rank2', 'rank10']
+    """
+    return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"([0-9]+)", name))]
+
+
+def rank_in_name(name: str) -> int | None:
+    """The rank that a name says as PyTorch's handlers do, or None.
+
+    >>> rank_in_name("x_rank-70.pt.trace.json"), rank_in_name("worker6_step_12.json"), rank_in_name("trace.json")
+    (70, 6, None)
+    """
+    found = re.search(r"(?:rank|worker)[-_. ]?(\d{1,9})(?!\d)", name, re.IGNORECASE)
+    return int(found[1]) if found else None
+
+
+def rank_in_folder(path: Path) -> int | None:
+    """The rank that a file's folder is called by, or None.
+
+    >>> rank_in_folder(Path("run/rank10/trace.json")), rank_in_folder(Path("my_rank10/trace.json"))
+    (10, None)
+    """
+    name = path.parent.name
+    return rank_in_name(name) if re.fullmatch(r"(?i)(?:global_)?(?:rank|worker)[-_. ]?\d+", name) else None
 
 
 def _files(entry: str) -> list[Path]:
     path = Path(entry)
     if path.is_dir():
         inside = _regular(path.iterdir(), KINETO)
-        if not inside:
-            raise InputError(f"traces folder {entry} holds no trace: no file there ends in {' or '.join(KINETO)}")
-        return inside
+        return inside or _inside_folders(entry)
     if path.exists():
         if not path.is_file():
             raise InputError(f"traces must be regular files; {entry} is none")
@@ -61,50 +97,69 @@ def _files(entry: str) -> list[Path]:
     return matching
 
 
+def _inside_folders(entry: str) -> list[Path]:
+    """The traces in the folders of a folder, where these are called by ranks."""
+    folders = sorted((path for path in Path(entry).iterdir() if path.is_dir()), key=lambda path: natural(path.name))
+    inside = {path: found for path in folders[:MOST_FILES] if (found := _regular(path.iterdir(), KINETO))}
+    if inside and all(rank_in_folder(path / "trace") is not None for path in inside):
+        return [path for found in inside.values() for path in found]
+    nothing = f"traces folder {entry} holds no trace: no file there ends in {' or '.join(KINETO)}"
+    if not inside:
+        raise InputError(nothing)
+    first = next(iter(inside))
+    more = f" (and {len(inside) - 1} more)" if len(inside) > 1 else ""
+    raise InputError(f"{nothing}; its folder {first.name}{more} does: traces={first}")
+
+
 def _regular(paths: Iterable[Path], endings: tuple[str, ...]) -> list[Path]:
     fitting = (path for path in paths if path.name.lower().endswith(endings) and path.is_file())
     return list(islice(fitting, MOST_FILES + 1))
 
 
-def read(path: Path, most_bytes: int) -> Content:
-    """The bytes of a file, unpacked where its first bytes say gzip, whatever its name says.
+def pieces(path: Path, most_bytes: int) -> Iterator[bytes]:
+    """The bytes of a file, piece by piece, unpacked where its first bytes say gzip, whatever its name says.
 
     Raises:
-        InputError: for a file that cannot be opened.
+        FileError: for a file that is empty, damaged, or larger than a trace can be.
+        InputError: for a file that cannot be read.
     """
     try:
         with path.open("rb") as file:
             head = file.read(2)
             file.seek(0)
             if not head:
-                return Content(b"", "is empty: 0 bytes")
+                raise FileError("is empty: 0 bytes", hopeless=True)
             if head == b"\x1f\x8b":
-                return _unpack(path, most_bytes)
-            if path.stat().st_size > most_bytes:
-                return Content(b"", f"has more than most_bytes = {most_bytes:,} bytes")
-            return Content(file.read())
+                yield from _unpacked(file, most_bytes)
+            elif path.stat().st_size > most_bytes:
+                raise FileError(f"has more than most_bytes = {most_bytes:,} bytes", hopeless=True)
+            else:
+                while piece := file.read(PIECE):
+                    yield piece
     except OSError as error:
         raise InputError(f"traces file {path} cannot be read: {error.strerror or error}") from error
 
 
-def _unpack(path: Path, most_bytes: int) -> Content:
+def _unpacked(file: BinaryIO, most_bytes: int) -> Iterator[bytes]:
     """All members of a gzip file; of a damaged one what came before the damage."""
-    data = bytearray()
-    with path.open("rb") as file:
-        member = zlib.decompressobj(GZIP)
-        while chunk := file.read(CHUNK):
-            while chunk:
-                if member.eof:  # another member may follow, or zeros that fill a block of a tape
-                    member, chunk = zlib.decompressobj(GZIP), chunk.lstrip(b"\0")
-                try:
-                    data += member.decompress(chunk)
-                except zlib.error:
-                    return Content(data, f"is damaged: gzip fails by byte {file.tell():,} ({len(data):,} unpacked)")
-                chunk = member.unused_data
-            if len(data) > most_bytes:
-                return Content(b"", f"unpacks to more than most_bytes = {most_bytes:,} bytes")
-            if len(data) > SMALL and len(data) > MOST_RATIO * file.tell():
-                return Content(b"", f"unpacks to more than {MOST_RATIO} times its size: no trace does")
-        if not member.eof:
-            return Content(data, f"is cut off: gzip fails by byte {file.tell():,} ({len(data):,} unpacked)")
-    return Content(data) if data else Content(data, "is empty: a gzip file of 0 bytes")
+    size = 0
+    member = zlib.decompressobj(GZIP)
+    while chunk := file.read(CHUNK):
+        while chunk:
+            if member.eof:  # another member may follow, or zeros that fill a block of a tape
+                member, chunk = zlib.decompressobj(GZIP), chunk.lstrip(b"\0")
+            try:
+                piece = member.decompress(chunk)
+            except zlib.error:
+                raise FileError(f"is damaged: gzip fails by byte {file.tell():,} ({size:,} unpacked)") from None
+            size += len(piece)
+            chunk = member.unused_data
+            if size > most_bytes:
+                raise FileError(f"unpacks to more than most_bytes = {most_bytes:,} bytes", hopeless=True)
+            if size > SMALL and size > MOST_RATIO * file.tell():
+                raise FileError(f"unpacks to more than {MOST_RATIO} times its size: no trace does", hopeless=True)
+            yield piece
+    if not member.eof:
+        raise FileError(f"is cut off: gzip fails by byte {file.tell():,} ({size:,} unpacked)")
+    if not size:
+        raise FileError("is empty: a gzip file of 0 bytes", hopeless=True)

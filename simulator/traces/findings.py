@@ -12,7 +12,7 @@ from simulator.files.tables import write_csv
 from simulator.lazy import pd
 from simulator.traces import measure
 from simulator.traces.align import Group
-from simulator.traces.reader import LeftOut
+from simulator.traces.ranks import LeftOut
 from simulator.traces.trace import RankTrace
 
 
@@ -31,6 +31,7 @@ class Findings:
         groups: process groups with the durations of their collectives by rank.
         dropped: kernels that could not be used, by reason.
         left_out: files that were not used.
+        notes: how files were taken for ranks and windows.
     """
 
     summary: pd.DataFrame
@@ -43,6 +44,7 @@ class Findings:
     groups: Sequence[Group] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
+    notes: Sequence[str] = ()
 
     @property
     def usable(self) -> bool:
@@ -61,7 +63,11 @@ class Findings:
 
 
 def findings_of(
-    groups: Sequence[Group], blocks: pd.DataFrame, traces: Sequence[RankTrace] = (), left_out: Sequence[LeftOut] = ()
+    groups: Sequence[Group],
+    blocks: pd.DataFrame,
+    traces: Sequence[RankTrace] = (),
+    left_out: Sequence[LeftOut] = (),
+    notes: Sequence[str] = (),
 ) -> Findings:
     tax = measure.tax_table(groups)
     leading = {(group.name, operation) for group in groups for operation in group.leading}
@@ -78,6 +84,7 @@ def findings_of(
         groups=groups,
         dropped=sum((Counter(trace.dropped) for trace in traces), Counter()),
         left_out=left_out,
+        notes=notes,
     )
 
 
@@ -85,7 +92,7 @@ def _rank_row(trace: RankTrace) -> dict[str, Any]:
     dropped = "; ".join(f"{times} {reason}" for reason, times in sorted(trace.dropped.items()))
     steps, silent = trace.steps
     return {
-        "rank": trace.rank, "file": trace.path.name, "world": trace.world, "kernels": trace.kernels,
+        "rank": trace.rank, "file": trace.file, "world": trace.world, "kernels": trace.kernels,
         "collectives": len(trace.collectives), "span": trace.span / 1e9, "steps": steps,
         "steps_without_kernels": silent, "dropped": dropped, "notes": "; ".join(trace.notes),
     }  # fmt: skip

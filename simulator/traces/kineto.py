@@ -1,31 +1,31 @@
-"""PyTorch's profiler traces (Kineto, Chrome trace format): the bytes of one file -> the GPU kernels of one rank.
+"""PyTorch's profiler traces (Kineto, Chrome trace format): the events of one file -> the kernels of its GPUs.
 
-Events are split off without being decoded, and only kernels are then decoded, so memory stays near the file's size.
 Times are read from their digits: at epoch scale a double in microseconds steps by a quarter of one.
 """
 
 from __future__ import annotations
 
 import re
+from array import array
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from simulator.checks import InputError, count
+from simulator.arrays import Times
 from simulator.lazy import pd
-from simulator.traces import kernels
-from simulator.traces.files import Content
-from simulator.traces.trace import ProcessGroup, RankTrace
+from simulator.text import printable
+from simulator.traces import events, kernels
+from simulator.traces.events import Event, Head, Raw, Word, decoded
+from simulator.traces.files import natural
+from simulator.traces.trace import MOST_RANK, ProcessGroup, RankTrace, TraceFile
 
-Raw = msgspec.Raw
-Word = str | int | float | bool | list[Any] | None
-MOST_RANK = 2**20 - 1
 MOST_NAME = 100  # characters
 MOST_TIME = 2**61  # ns; sums of two stay within 64 bits
 DTYPE_BYTES = {
@@ -34,14 +34,9 @@ DTYPE_BYTES = {
     "long": 8, "int64": 8, "double": 8, "float64": 8,
 }  # fmt: skip
 _NUMBER = re.compile(rb"-?\d{1,19}(\.\d{1,40})?([eE][+-]?\d{1,2})?")
-_RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_. ]?(\d{1,9})(?!\d)", re.IGNORECASE)
-_TRIES = 64  # closing braces to try, from the fault backwards
-
-
-class _Trace(msgspec.Struct):
-    events: list[Raw] = msgspec.field(name="traceEvents")
-    distributed: Raw = msgspec.field(name="distributedInfo", default=Raw(b"null"))
-    base: Raw = msgspec.field(name="baseTimeNanoseconds", default=Raw(b"0"))
+LONGEST = 86_400 * 10**9  # ns from a start in the middle: no profile lasts a day, and no kernel
+NO_TIME = "kernels without a time"
+_COMPUTE, _GEMM, _COLLECTIVE, _LOST = range(4)
 
 
 class _GroupConfig(msgspec.Struct):
@@ -56,13 +51,8 @@ class _Distributed(msgspec.Struct):
     pg_config: Raw = Raw(b"null")
 
 
-class _Kind(msgspec.Struct):
-    cat: Word = None
-    ph: Word = None
-    name: Word = None
-
-
 class _Args(msgspec.Struct):
+    device: Word = None
     stream: Word = None
     collective: Word = msgspec.field(name="Collective name", default=None)
     elements_in: Word = msgspec.field(name="In msg nelems", default=None)
@@ -77,122 +67,43 @@ class _Args(msgspec.Struct):
     sequence: Word = msgspec.field(name="Seq", default=None)
 
 
-class _Event(msgspec.Struct):
-    name: str
-    ts: Raw = Raw(b"")
-    dur: Raw = Raw(b"")
-    tid: Word = None
-    args: _Args | None = None
+class _Name(msgspec.Struct):
+    name: Word = None
 
 
-_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the second from msgspec up to 0.21
-_TRACE = msgspec.json.Decoder(_Trace | list[Raw])
 _DISTRIBUTED = msgspec.json.Decoder(_Distributed | None)
 _GROUPS = msgspec.json.Decoder(list[_GroupConfig] | None)
-_KIND = msgspec.json.Decoder(_Kind)
-_EVENT = msgspec.json.Decoder(_Event)
+_ARGS = msgspec.json.Decoder(_Args)
+_NAME = msgspec.json.Decoder(_Name | None)
 
 
 def parse(
-    path: Path, content: Content, *, rank: int | None = None, more: Sequence[str] = (), keep: bool = False
-) -> RankTrace:
-    """The GPU kernels in a trace.
+    path: Path, pieces: Iterable[bytes], *, more: Sequence[str] = (), keep: bool = False, gloo: bool = False
+) -> TraceFile:  # fmt: skip
+    """The GPU kernels in a trace, by GPU: a process and a device in it.
 
     Args:
-        path: the file, for its name, which may say the rank, and for errors.
-        content: its bytes.
-        rank: the rank, where the user gave it; otherwise ``distributedInfo`` says it, or the file's name.
+        path: the file, for errors.
+        pieces: its bytes.
         more: parts of the names of kernels that move data between ranks, besides ``kernels.COLLECTIVES``.
         keep: of a broken file take the whole events before the fault; a note says how many.
+        gloo: take gloo's collectives, which run on the CPU, in the place of kernels.
 
     Raises:
-        InputError: for a broken file, with the place, one that is no trace, and one whose rank is not known.
+        InputError: for a broken file, with the place, and one that is no trace.
     """
-    trace, notes = _decode(path, content, keep)
-    distributed = _distributed(trace)
-    base = _base(trace)
+    reading = _Reading(more, gloo)
+    head, notes = events.read(path, pieces, reading.take, keep)
+    base = _base(head)
     if base is None:
         notes.append("baseTimeNanoseconds is no whole number of nanoseconds, taken as 0")
-    reading = _Reading(base or 0, distributed, more)
-    for event in trace.events:
-        reading.take(event)
-    return reading.result(path, _rank(path, distributed, rank), notes)
+    distributed = decoded(_DISTRIBUTED, head.distributed) or _Distributed()
+    return reading.result(path, distributed, base or 0, notes)
 
 
-def _decode(path: Path, content: Content, keep: bool) -> tuple[_Trace, list[str]]:
-    data, fault = content.data, content.fault
-    if data.startswith(b"\xef\xbb\xbf"):
-        data = data[3:]
-    if fault is None:
-        try:
-            return _as_trace(_TRACE.decode(data)), []
-        except msgspec.ValidationError as error:
-            raise InputError(f"traces file {path} is no trace of events: {error}") from None
-        except _NO_JSON as error:
-            place, fault = _place(data, error)
-    else:
-        place = len(data)
-    if keep and (found := _whole_events(data[:place])) is not None:
-        kept, end = found
-        cut = max(data.count(b'"ph"', end), int(data.find(b"{", end) >= 0))
-        more = " and whatever followed" if place == len(data) else ""
-        return kept, [f"{fault}; kept {len(kept.events):,} whole events, cut {cut:,}{more}"]
-    raise InputError(f"traces file {path} {fault}")
-
-
-def _as_trace(decoded: _Trace | list[Raw]) -> _Trace:
-    return decoded if isinstance(decoded, _Trace) else _Trace(events=decoded)
-
-
-def _place(data: bytes | bytearray, error: Exception) -> tuple[int, str]:
-    """The byte at which JSON stops being valid, and what to say about it."""
-    if isinstance(error, RecursionError):
-        return 0, "is nested too deep to be a trace"
-    found = re.search(r"\(byte (\d+)\)", str(error))
-    if found:
-        reason = re.sub(r"^JSON is malformed: | \(byte \d+\)", "", str(error))
-        line = data.count(b"\n", 0, int(found[1])) + 1
-        return int(found[1]), f"is not valid JSON: {reason} at byte {int(found[1]):,} (line {line:,})"
-    return len(data), f"is cut off: it ends at byte {len(data):,} in the middle of JSON"
-
-
-def _whole_events(data: bytes | bytearray) -> tuple[_Trace, int] | None:
-    """The trace up to the last whole event in ``data``, and the byte at which that ends; None where there is none."""
-    end = len(data)
-    for _ in range(_TRIES):
-        end = data.rfind(b"}", 0, end)
-        if end < 0:
-            return None
-        for close in (b"]}", b"]"):
-            try:
-                return _as_trace(_TRACE.decode(data[: end + 1] + close)), end + 1
-            except _NO_JSON:
-                continue
-    return None
-
-
-def _distributed(trace: _Trace) -> _Distributed:
-    return _decoded(_DISTRIBUTED, trace.distributed) or _Distributed()
-
-
-def _base(trace: _Trace) -> int | None:
+def _base(trace: Head) -> int | None:
     text = bytes(trace.base)
     return int(text) if re.fullmatch(rb"\d{1,19}", text) and int(text) < MOST_TIME else None
-
-
-def _rank(path: Path, distributed: _Distributed, given: int | None) -> int:
-    in_name = _RANK_IN_NAME.search(path.name)
-    rank = given if given is not None else distributed.rank
-    if rank is None and in_name:
-        rank = int(in_name[1])
-    if rank is None:
-        raise InputError(
-            f"ranks must be given: {path.name} says its rank neither in distributedInfo nor in its name (rank7, "
-            f"worker7); ranks=[7, ...] gives one for each file, in the order of their names"
-        )
-    world = _whole(distributed.world_size)
-    most = world - 1 if world and given is None else MOST_RANK
-    return count(f"traces: the rank of {path.name}", rank, least=0, most=most)
 
 
 def nanoseconds(microseconds: bytes) -> int | None:
@@ -207,91 +118,195 @@ def nanoseconds(microseconds: bytes) -> int | None:
     return time if abs(time) < MOST_TIME else None
 
 
+class _Gpu:
+    """The kernels of one GPU, in the order of the file."""
+
+    def __init__(self) -> None:
+        self.dropped: Counter[str] = Counter()
+        self.start = array("q")
+        self.duration = array("q")
+        self.kind = array("b")
+        self.groups: dict[ProcessGroup, int] = {}
+        self.collectives: list[tuple[int, str, int, int]] = []  # group, operation, bytes, sequence
+
+    def add(self, start: int, duration: int, kind: int) -> None:
+        self.start.append(start)
+        self.duration.append(duration)
+        self.kind.append(kind)
+
+
 @dataclass
 class _Reading:
     """Collects the kernels of one file."""
 
-    base: int
-    distributed: _Distributed
     more: Sequence[str]
-    dropped: Counter[str] = field(default_factory=Counter)
-    groups: dict[ProcessGroup, int] = field(default_factory=dict)
-    collectives: list[tuple[int, int, int, str, int, int]] = field(default_factory=list)
-    others: list[tuple[int, int, bool]] = field(default_factory=list)
+    gloo: bool
+    gpus: dict[tuple[str, str], _Gpu] = field(default_factory=dict)
+    unreadable: int = 0
     steps: list[tuple[int, int]] = field(default_factory=list)
-    names: dict[str, tuple[bool, bool]] = field(default_factory=dict)
-    members: dict[str, tuple[int, ...] | None] = field(init=False)
+    names: dict[str, int] = field(default_factory=dict)
+    devices: dict[Any, str] = field(default_factory=dict)  # process -> what it is called, where it is a GPU
+    derived: set[tuple[Any, Any]] = field(default_factory=set)  # lines of such a process that repeat its streams
+    activity: bool = False  # whether CUDA, or what takes its place, was recorded
+    annotations: int = 0  # of gloo
 
-    def __post_init__(self) -> None:
-        known = _decoded(_GROUPS, self.distributed.pg_config) or []
-        self.members = {_printable(group.pg_name): _ranks(group.ranks) for group in known}
-
-    def take(self, raw: Raw) -> None:
+    def take(self, event: Event | None) -> None:
         """Look at one event; kernels and profiler steps are taken, kernels that cannot be used are counted."""
-        kind = _decoded(_KIND, raw)
-        if kind is None:
-            self.dropped["event not readable"] += 1
+        if event is None:
+            self.unreadable += 1
             return
-        if not isinstance(kind.cat, str):
-            return
-        is_kernel = kind.cat.lower() == "kernel"
-        is_step = kind.cat == "user_annotation" and isinstance(kind.name, str) and kind.name.startswith("ProfilerStep")
-        if kind.ph not in ("X", None) or not (is_kernel or is_step):
-            return
-        event = _decoded(_EVENT, raw)
-        start = nanoseconds(bytes(event.ts)) if event else None
-        duration = nanoseconds(bytes(event.dur)) if event else None
-        if event is None or start is None or duration is None or duration < 0:
-            self.dropped[_reason(event, start, duration)] += is_kernel
-        elif is_step:
-            self.steps.append((start + self.base, duration))
+        cat, name = event.cat, event.name
+        if cat is None:
+            if event.ph == "M" and name in ("process_name", "thread_name"):
+                self._learn(event)
+            is_kernel = event.ph == "X" and self._on_device(event)
+        elif isinstance(cat, str):
+            is_kernel = cat == "kernel" or cat.lower() == "kernel"
+            self.activity |= cat in ("cuda_runtime", "cuda_driver", "gpu_memcpy", "gpu_memset")
         else:
-            self._kernel(event, start + self.base, duration)
-
-    def _kernel(self, event: _Event, start: int, duration: int) -> None:
-        name = event.name
-        if name not in self.names:
-            self.names[name] = (kernels.is_collective(name, self.more), bool(kernels.GEMM.search(name)))
-        collective, gemm = self.names[name]
-        if not collective:
-            self.others.append((start, duration, gemm))
             return
-        args = event.args or _Args()
-        group = self.groups.setdefault(self._group(args, event.tid), len(self.groups))
-        what = kernels.operation(args.collective) if isinstance(args.collective, str) else "collective"
-        what = what if what != "collective" else kernels.operation(name)
-        sequence = _whole(args.sequence)
-        self.collectives.append(
-            (start, duration, group, what, _size(what, args), -1 if sequence is None else sequence)
-        )  # fmt: skip
+        is_step = is_gloo = False
+        if not is_kernel and isinstance(name, str) and cat in ("user_annotation", "cpu_op"):
+            is_step = cat == "user_annotation" and name.startswith("ProfilerStep")
+            is_gloo = name.startswith("gloo:")
+            self.annotations += is_gloo
+        if event.ph not in ("X", None) or not (is_kernel or is_step or is_gloo):
+            return
+        start, duration = nanoseconds(bytes(event.ts)), nanoseconds(bytes(event.dur))
+        if is_step:
+            if start is not None and duration is not None and duration >= 0:
+                self.steps.append((start, duration))
+        elif is_gloo if self.gloo else is_kernel:
+            self._kernel(event, start, duration)
+
+    def _on_device(self, event: Event) -> bool:
+        return _key(event.pid) in self.devices and (_key(event.pid), _key(event.tid)) not in self.derived
+
+    def _learn(self, event: Event) -> None:
+        """Learn which processes are GPUs, and which of their lines streams: XLA's kernels have no category."""
+        name = (decoded(_NAME, event.args) or _Name()).name
+        if not isinstance(name, str):
+            return
+        if event.name == "process_name" and re.search(r"/device:GPU:\d+", name):
+            self.devices[_key(event.pid)] = _printable(name)
+        elif event.name == "thread_name" and not name.startswith("Stream"):
+            self.derived.add((_key(event.pid), _key(event.tid)))
+
+    def _kernel(self, event: Event, start: int | None, duration: int | None) -> None:
+        args = _Args() if bytes(event.args) == b"null" else decoded(_ARGS, event.args)
+        if args is None or not isinstance(event.name, str):
+            self.unreadable += 1
+            return
+        pid = _key(event.pid)
+        device = pid if args.device is None else _key(args.device)
+        key = ("", "") if self.gloo else (pid, device)
+        if key not in self.gpus:
+            key = next(iter(self.gpus), key) if key == ("", "") else key  # says nothing of its GPU
+            self.gpus.setdefault(key, _Gpu())
+        gpu = self.gpus[key]
+        if start is None or duration is None or duration < 0 or start == duration == 0:
+            gpu.dropped[_reason(start, duration)] += 1
+            gpu.add(0, 0, _LOST)
+            return
+        kind = self.names.get(event.name)
+        if kind is None:
+            kind = _GEMM if kernels.GEMM.search(event.name) else _COMPUTE
+            kind = _COLLECTIVE if self.gloo or kernels.is_collective(event.name, self.more) else kind
+            self.names[event.name] = kind
+        gpu.add(start, duration, kind)
+        if kind == _COLLECTIVE:
+            what = kernels.operation(args.collective) if isinstance(args.collective, str) else "collective"
+            what = what if what != "collective" else kernels.operation(event.name)
+            sequence = _whole(args.sequence)
+            group = gpu.groups.setdefault(self._group(args, event.tid), len(gpu.groups))
+            gpu.collectives.append((group, what, _size(what, args), -1 if sequence is None else sequence))
 
     def _group(self, args: _Args, tid: Word) -> ProcessGroup:
         if args.group is None:
+            if self.gloo:
+                return ProcessGroup("gloo")
             return ProcessGroup(f"stream {_printable(tid if args.stream is None else args.stream)}")
         name = _printable(args.group)
         size = _whole(args.size)
-        ranks = _ranks(args.ranks) or _strided(args.first, args.stride, size) or self.members.get(name)
+        ranks = _ranks(args.ranks) or _strided(args.first, args.stride, size)
         about = "" if args.about in (None, "", "undefined", name) else _printable(args.about)
         return ProcessGroup(f"{name} ({about})" if about else name, ranks, len(ranks) if ranks else size)
 
-    def result(self, path: Path, rank: int, notes: Sequence[str]) -> RankTrace:
-        columns = ["start", "duration", "group", "operation", "bytes", "sequence"]
-        collectives = pd.DataFrame(self.collectives, columns=columns).sort_values("start", kind="stable")
-        collectives = collectives.astype({name: np.int64 for name in columns if name != "operation"})
-        others = np.array([(start, duration) for start, duration, _ in self.others], np.int64).reshape(-1, 2)
-        order = np.argsort(others[:, 0], kind="stable")
-        trace = RankTrace(
-            path, rank, _whole(self.distributed.world_size), tuple(self.groups), collectives.reset_index(drop=True),
-            others[order, 0], others[order, 1], np.array([gemm for *_, gemm in self.others], bool)[order],
-            dropped=dict(+self.dropped), notes=tuple(notes),
-        )  # fmt: skip
-        return _with_steps(trace, self.steps)
+    def result(self, path: Path, distributed: _Distributed, base: int, notes: list[str]) -> TraceFile:
+        """Everything that was taken, a trace for each GPU."""
+        if not self.gpus and self.annotations:
+            notes.append(
+                f"profiled without CUDA activity; gloo=true measures its {self.annotations:,} gloo annotations"
+            )
+        elif not self.gpus and not self.activity and not self.gloo:
+            notes.append("profiled without CUDA activity")
+        known = decoded(_GROUPS, distributed.pg_config) or []
+        members = {_printable(group.pg_name): _ranks(group.ranks) for group in known}
+        found = sorted(self.gpus.items(), key=lambda item: [natural(part) for part in item[0]])
+        collective = [item for item in found if item[1].collectives]
+        if collective and len(collective) < len(found):  # a context opened on a GPU that is another rank's
+            idle = sum(len(gpu.kind) for _, gpu in found if not gpu.collectives)
+            notes.append(f"{idle:,} kernels on GPUs without collectives left out")
+            found = collective
+        several = len(found) > 1
+        traces = []
+        for key, gpu in found or [(("", ""), _Gpu())]:
+            trace = _trace(path, gpu, members, base)
+            trace = _with_steps(trace, [(start + base, length) for start, length in self.steps])
+            traces.append(replace(trace, gpu=self._label(*key) if several else ""))
+        first = Counter(traces[0].dropped)
+        first["event not readable"] += self.unreadable
+        traces[0] = replace(traces[0], dropped=dict(+first), notes=(*notes, *traces[0].notes))
+        return TraceFile(path, distributed.rank, _whole(distributed.world_size), tuple(traces))
+
+    def _label(self, pid: str, device: str) -> str:
+        if pid in self.devices:
+            return self.devices[pid]
+        return f"GPU {device}" if pid == device else f"{f'process {pid}' if pid.isdecimal() else pid}, GPU {device}"
+
+
+def _trace(path: Path, gpu: _Gpu, members: Mapping[str, tuple[int, ...] | None], base: int) -> RankTrace:
+    """The kernels of one GPU, by start; those without a possible time are counted, and their neighbours kept."""
+    start, duration = np.array(gpu.start, np.int64) + base, np.array(gpu.duration, np.int64)
+    kind = np.array(gpu.kind, np.int64)
+    timed = kind != _LOST
+    middle = int(np.median(start[timed])) if timed.any() else 0
+    possible = timed & (np.abs(start - middle) <= LONGEST) & (duration <= LONGEST)
+    dropped = gpu.dropped + Counter({NO_TIME: int((timed & ~possible).sum())})
+    others = possible & (kind != _COLLECTIVE)
+    order = np.argsort(start[others], kind="stable")
+    own = possible[kind == _COLLECTIVE] if gpu.collectives else np.zeros(0, bool)
+    columns = ["group", "operation", "bytes", "sequence"]
+    table = pd.DataFrame(gpu.collectives, columns=columns)[own]
+    at = possible & (kind == _COLLECTIVE)
+    table.insert(0, "duration", duration[at])
+    table.insert(0, "start", start[at])
+    table = table.astype({name: np.int64 for name in table if name != "operation"})
+    groups = tuple(group if group.ranks else _with_members(group, members) for group in gpu.groups)
+    lost = _between(start, possible)
+    said = "compute blocks that kernels without a time may belong to are left out" if len(lost) else ""
+    return RankTrace(
+        path, 0, None, groups, table.sort_values("start", kind="stable").reset_index(drop=True),
+        start[others][order], duration[others][order], (kind[others] == _GEMM)[order],
+        dropped=dict(+dropped), notes=(said,) if said else (), lost=lost,
+    )  # fmt: skip
+
+
+def _with_members(group: ProcessGroup, members: Mapping[str, tuple[int, ...] | None]) -> ProcessGroup:
+    ranks = members.get(group.name.split(" (")[0])
+    return ProcessGroup(group.name, ranks, len(ranks)) if ranks else group
+
+
+def _between(start: Times, possible: NDArray[np.bool_]) -> Times:
+    """For each kernel without a time when its neighbours in the file began, shape (kernels, 2), ns."""
+    known, lost = np.flatnonzero(possible), np.flatnonzero(~possible)
+    times = np.concatenate([[-MOST_TIME * 2], start[known], [MOST_TIME * 2]]).astype(np.int64)
+    place = np.searchsorted(known, lost)
+    return np.column_stack([times[place], times[place + 1]])
 
 
 def _with_steps(trace: RankTrace, steps: Sequence[tuple[int, int]]) -> RankTrace:
     """Count the profiler's steps and those in which it recorded no kernel: it sometimes drops whole windows."""
-    from dataclasses import replace
-
     own = trace.collectives["start"].to_numpy(np.int64)
     starts = np.sort(np.concatenate([trace.start, own]))
     silent = sum(
@@ -300,27 +315,21 @@ def _with_steps(trace: RankTrace, steps: Sequence[tuple[int, int]]) -> RankTrace
     return replace(trace, steps=(len(steps), silent))
 
 
-Struct = TypeVar("Struct")
-
-
-def _decoded(decoder: msgspec.json.Decoder[Struct], raw: Raw) -> Struct | None:
-    try:
-        return decoder.decode(raw)
-    except _NO_JSON:
-        return None
-
-
 def _printable(name: Word) -> str:
     """A name from a trace as it may stand in a table or on a terminal."""
-    return "".join(c if c.isprintable() else "?" for c in str(name)[:MOST_NAME])
+    return printable(str(name)[:MOST_NAME].replace("\n", "?"))
 
 
-def _reason(event: _Event | None, start: int | None, duration: int | None) -> str:
-    if event is None:
-        return "event not readable"
+def _key(value: Word) -> str:
+    return "" if value is None else _printable(value)
+
+
+def _reason(start: int | None, duration: int | None) -> str:
     if start is None:
         return "no valid start time"
-    return "no valid duration" if duration is None else "negative duration"
+    if duration is None:
+        return "no valid duration"
+    return NO_TIME if duration == 0 else "negative duration"
 
 
 def _whole(value: Word) -> int | None:

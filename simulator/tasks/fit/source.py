@@ -12,7 +12,7 @@ from simulator.tasks.trace_report.task import TraceReport
 from simulator.traces.summary import Summary, read_summary, summarise
 
 
-def check_source(traces: str | Sequence[str] | None, summary: str | None) -> None:
+def check_source(traces: str | float | Sequence[str] | None, summary: str | None) -> None:
     """Raise InputError unless one of the two is given."""
     if (traces is None) == (summary is None):
         both = "not both" if traces is not None else "neither is given"
@@ -22,7 +22,7 @@ def check_source(traces: str | Sequence[str] | None, summary: str | None) -> Non
 
 
 def measured(
-    traces: str | Sequence[str] | None, summary: str | None, report: TraceReport, progress: Progress | None
+    traces: str | float | Sequence[str] | None, summary: str | None, report: TraceReport, progress: Progress | None
 ) -> tuple[Summary, str]:
     """The summary of what was measured, and in words where it is from.
 
@@ -34,10 +34,8 @@ def measured(
         return read_summary(path), _of(path.name)
     assert traces is not None
     found = summarise(replace(report, traces=traces).find(progress))
-    several = not isinstance(traces, str) and len(traces) > 1
-    return found, f"{len(traces)} files" if several else _of(
-        Path(traces if isinstance(traces, str) else traces[0]).name
-    )
+    given = list(traces) if isinstance(traces, list | tuple) else [str(traces)]
+    return found, f"{len(given)} files" if len(given) > 1 else _of(Path(given[0]).name)
 
 
 def _of(name: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from simulator.checks import InputError, Rule
+from simulator.checks import InputError, Rule, count
 from simulator.lazy import pd
 from simulator.pictures.draw import undrawn, write_pictures
 from simulator.task import Outcome, Progress, Task
@@ -32,7 +32,7 @@ class TraceReport(Task):
     """
 
     name: str
-    traces: str | Sequence[str]
+    traces: str | int | float | Sequence[str]
     table: tables.Columns | None = None
     ranks: Sequence[Annotated[int, Rule(least=0)]] | None = None
     broken: Literal["stop", "skip", "keep"] = "stop"
@@ -41,6 +41,8 @@ class TraceReport(Task):
     most_bytes: Annotated[int, Rule(least=1)] = 2**32
     workers: Annotated[int, Rule(least=1)] | None = None
     names_in_summary: bool = False
+    window: Annotated[int, Rule(least=1)] | None = None
+    gloo: bool = False
 
     def find(self, progress: Progress | None = None) -> Findings:
         """Read, match and measure.
@@ -59,14 +61,32 @@ class TraceReport(Task):
                 )
             groups, blocks = tables.read(paths[0], self.table, tolerance)
             return findings_of(groups, blocks)
-        traces, left_out = read_job(
+        job = read_job(
             paths, ranks=self.ranks, more=self.collective_kernels, broken=self.broken, most_bytes=self.most_bytes,
-            workers=self.workers, progress=progress,
+            workers=self.workers, gloo=self.gloo, progress=progress,
         )  # fmt: skip
-        if not traces:
-            raise InputError("traces", f"hold no file that can be used; {left_out[0].reason}")
-        groups = align(traces, tolerance)
-        return findings_of(groups, _blocks(groups, traces), traces, left_out)
+        if not any(job.windows):
+            raise InputError(f"traces hold no file that can be used; {job.left_out[0].reason}")
+        chosen = list(enumerate(job.windows, 1))
+        if self.window is not None:
+            chosen = [chosen[count("window", self.window, most=len(chosen)) - 1]]
+        notes = list(job.notes)
+        if len(job.windows) > 1:
+            which = (
+                "each measured; window=1 measures the first alone"
+                if self.window is None
+                else f"window {self.window} alone"
+            )
+            notes.append(f"{len(job.windows)} profiling windows, in the order of the files' names: {which}")
+        groups, blocks = [], []
+        for i, window in chosen:
+            own = align(window, tolerance)
+            own = [replace(group, name=f"window {i}, {group.name}") for group in own] if len(chosen) > 1 else own
+            groups += own
+            blocks.append(_blocks(own, window))
+        traces = [trace for _, window in chosen for trace in window]
+        table = pd.concat([part for part in blocks if len(part)] or blocks[:1], ignore_index=True)
+        return findings_of(groups, table, traces, job.left_out, notes)
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         findings = self.find(progress)

@@ -54,7 +54,8 @@ def lead(findings: Findings) -> str:
     world = ranks["world"].dropna()
     of = f" of {int(world.iloc[0])}" if len(world) else ""
     kernels = int(ranks["kernels"].sum())
-    return f"traces of {len(ranks)}{of} rank{'s' * (len(ranks) > 1 or bool(of))}, {kernels:,} GPU kernels; {what}"
+    n = ranks["rank"].nunique()
+    return f"traces of {n}{of} rank{'s' * (n > 1 or bool(of))}, {kernels:,} GPU kernels; {what}"
 
 
 def _tax_rows(summary: pd.DataFrame) -> Iterator[Sequence[str]]:
@@ -108,6 +109,7 @@ def _notes(findings: Findings) -> Iterator[str]:
     """What a reader must know: what was refused, left out or dropped."""
     for row in findings.summary[findings.summary["reason"] != ""].to_dict("records"):
         yield f"{row['group']}, {row['operation']}: {row['status']}: {row['reason']}"
+    yield from findings.notes
     for left_out in findings.left_out:
         yield f"left out {left_out.path.name}: {left_out.reason}"
     for row in findings.ranks.to_dict("records"):
