@@ -49,10 +49,9 @@ def _whole(own: pd.DataFrame, trace: RankTrace, places: NDArray[np.int64]) -> ND
     """Whether the blocks that end at the kernels in ``places`` have all their kernels, as far as one knows."""
     starts = own["start"].to_numpy(np.int64)
     begin, until = (starts + own["duration"].to_numpy(np.int64))[places - 1], starts[places]
-    whole = np.ones(len(places), bool)
-    for low, high in trace.lost:
-        whole &= (until <= low) | (begin >= high)
-    return whole
+    # As many of them begin before the block's end as end before its begin: none overlaps it.
+    low, high = np.sort(trace.lost, axis=0).T
+    return np.searchsorted(low, until) == np.searchsorted(high, begin, side="right")
 
 
 def _rows(

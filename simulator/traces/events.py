@@ -21,6 +21,7 @@ Word = str | int | float | bool | list[Any] | None
 BATCH = 1 << 22  # bytes
 NEAR_END = 1 << 16  # bytes from the end of a batch in which a border between events is looked for
 _TRIES = 64  # borders to try, backwards from the end or the fault
+_MARK = b"\xef\xbb\xbf"  # of UTF-8
 _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BORDER = re.compile(rb"\}\s*,\s*(?=\{)")
 
@@ -96,17 +97,23 @@ def read(path: Path, pieces: Iterable[bytes], take: Take, keep: bool = False) ->
         if error.hopeless:
             raise InputError(f"traces file {path} {error}") from None
         fault = str(error)
-    data = (head + rest).removeprefix(b"\xef\xbb\xbf")
+    data = (head + rest).removeprefix(_MARK)
     del rest
     place = len(data)
-    if fault is None:
+    if fault is None and gone and _OPENING.search(data, len(head)):
+        fault = "has traceEvents twice"
+    elif fault is None:
         try:
             return _last(_TRACE.decode(data), take), []
         except msgspec.ValidationError as error:
             raise InputError(f"traces file {path} is no trace of events: {error}") from None
         except NO_JSON as error:
             place, fault = _place(data, error, gone, lines)
-    if keep and (found := _whole_events(data[:place])) is not None:
+    found = _whole_events(data[:place]) if keep else None
+    if keep and found is None and taken:  # all of them went before
+        found = _whole_events(head.removeprefix(_MARK) + b"{}")
+        found = (Head([], found[0].distributed, found[0].base), len(head)) if found else None
+    if found is not None:
         last, end = found
         cut = max(data.count(b'"ph"', end), int(data.find(b"{", end) >= 0))
         more = " and whatever followed" if place == len(data) else ""
@@ -117,11 +124,11 @@ def read(path: Path, pieces: Iterable[bytes], take: Take, keep: bool = False) ->
 
 def _opening(data: bytearray) -> bytes:
     """What stands before the first event; empty where that is not to be seen."""
-    if data[:100].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+    if data[:100].removeprefix(_MARK).lstrip().startswith(b"["):
         return bytes(data[: data.index(b"[") + 1])
     found = _OPENING.search(data)
     head = bytes(data[: found.end()]) if found else b""
-    around = decoded(_TRACE, head.removeprefix(b"\xef\xbb\xbf") + b"]}") if head else None
+    around = decoded(_TRACE, head.removeprefix(_MARK) + b"]}") if head else None
     return head if isinstance(around, Head) else b""
 
 

@@ -236,7 +236,7 @@ class _Reading:
         """Everything that was taken, a trace for each GPU."""
         if not self.gpus and self.annotations:
             notes.append(
-                f"profiled without CUDA activity; gloo=true measures its {self.annotations:,} gloo annotations"
+                f"profiled without CUDA activity; gloo=true measures its {self.annotations:,} gloo collectives"
             )
         elif not self.gpus and not self.activity and not self.gloo:
             notes.append("profiled without CUDA activity")
@@ -302,7 +302,7 @@ def _between(start: Times, possible: NDArray[np.bool_]) -> Times:
     known, lost = np.flatnonzero(possible), np.flatnonzero(~possible)
     times = np.concatenate([[-MOST_TIME * 2], start[known], [MOST_TIME * 2]]).astype(np.int64)
     place = np.searchsorted(known, lost)
-    return np.column_stack([times[place], times[place + 1]])
+    return np.sort(np.column_stack([times[place], times[place + 1]]), axis=1)  # streams may be out of order
 
 
 def _with_steps(trace: RankTrace, steps: Sequence[tuple[int, int]]) -> RankTrace:
