@@ -20,8 +20,12 @@ Raw = msgspec.Raw
 Word = str | int | float | bool | list[Any] | None
 BATCH = 1 << 22  # bytes
 NEAR_END = 1 << 16  # bytes from the end of a batch in which a border between events is looked for
-_TRIES = 64  # borders to try, backwards from the end or the fault
+_BORDERS = 8  # to try, backwards
+_TRIES = 64  # closing braces to try, backwards from the fault
 _MARK = b"\xef\xbb\xbf"  # of UTF-8
+_MOST_TRIED = 1 << 28  # bytes in all these tries, which take a second
+_PHASE = b'"ph"'
+_FAULT = re.compile(r"\(byte (\d+)\)")
 _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BORDER = re.compile(rb"\}\s*,\s*(?=\{)")
 
@@ -79,6 +83,7 @@ def read(path: Path, pieces: Iterable[bytes], take: Take, keep: bool = False) ->
     head, rest, wanted = b"", bytearray(), BATCH
     gone = lines = taken = 0  # bytes, ends of lines and events between head and rest
     fault = None
+    pieces = iter(pieces)
     try:
         for piece in pieces:
             rest += piece
@@ -93,6 +98,8 @@ def read(path: Path, pieces: Iterable[bytes], take: Take, keep: bool = False) ->
             gone, lines, taken = gone + end, lines + rest.count(b"\n", 0, end), taken + len(events)
             del rest[:end]
             wanted = BATCH if end else 2 * len(rest)
+            if head and not end and _broken(head + rest):
+                break
     except FileError as error:
         if error.hopeless:
             raise InputError(f"traces file {path} {error}") from None
@@ -115,11 +122,33 @@ def read(path: Path, pieces: Iterable[bytes], take: Take, keep: bool = False) ->
         found = (Head([], found[0].distributed, found[0].base), len(head)) if found else None
     if found is not None:
         last, end = found
-        cut = max(data.count(b'"ph"', end), int(data.find(b"{", end) >= 0))
+        cut = max(_events_in(data[end:], pieces), int(data.find(b"{", end) >= 0))
         more = " and whatever followed" if place == len(data) else ""
         kept = taken + len(last.events)
         return _last(last, take), [f"{fault}; kept {kept:,} whole events, cut {cut:,}{more}"]
     raise InputError(f"traces file {path} {fault}")
+
+
+def _broken(data: bytes | bytearray) -> bool:
+    """Whether no more bytes could make ``data`` valid JSON."""
+    try:
+        _TRACE.decode(data.removeprefix(_MARK))
+    except NO_JSON as error:
+        return _FAULT.search(str(error)) is not None or isinstance(error, RecursionError)
+    return False
+
+
+def _events_in(data: bytes | bytearray, pieces: Iterable[bytes]) -> int:
+    """How many events begin in ``data`` and the pieces after it, about."""
+    events = data.count(_PHASE)
+    edge = bytes(data[-3:])
+    try:
+        for piece in pieces:
+            events += (edge + piece).count(_PHASE)
+            edge = piece[-3:]
+    except FileError:
+        pass
+    return events
 
 
 def _opening(data: bytearray) -> bytes:
@@ -135,7 +164,7 @@ def _opening(data: bytearray) -> bytes:
 def _batch(data: bytearray) -> tuple[list[Event | None], int]:
     """The events up to a border near the end of ``data``, and where the next begins; none and 0 without a border."""
     borders = list(_BORDER.finditer(data, max(0, len(data) - NEAR_END)))
-    for border in reversed(borders[-_TRIES:]):
+    for border in reversed(borders[-_BORDERS:]):
         part = b"[" + data[: border.start() + 1] + b"]"
         events: list[Event | None] | None = decoded(_EVENTS, part)  # type: ignore[assignment]
         if events is None and (raws := decoded(_RAWS, part)) is not None:
@@ -156,7 +185,7 @@ def _place(data: bytes | bytearray, error: Exception, gone: int, lines: int) -> 
     """The byte of ``data`` at which JSON stops being valid, and what to say about it and its place in the file."""
     if isinstance(error, RecursionError):
         return 0, "is nested too deep to be a trace"
-    found = re.search(r"\(byte (\d+)\)", str(error))
+    found = _FAULT.search(str(error))
     if found:
         reason = re.sub(r"^JSON is malformed: | \(byte \d+\)", "", str(error))
         place = int(found[1])
@@ -168,7 +197,7 @@ def _place(data: bytes | bytearray, error: Exception, gone: int, lines: int) -> 
 def _whole_events(data: bytes | bytearray) -> tuple[Head, int] | None:
     """The trace up to the last whole event in ``data``, and the byte at which that ends; None where there is none."""
     end = len(data)
-    for _ in range(_TRIES):
+    for _ in range(max(2, min(_TRIES, _MOST_TRIED // max(len(data), 1)))):
         end = data.rfind(b"}", 0, end)
         if end < 0:
             return None

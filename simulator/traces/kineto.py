@@ -34,6 +34,7 @@ DTYPE_BYTES = {
     "long": 8, "int64": 8, "double": 8, "float64": 8,
 }  # fmt: skip
 _NUMBER = re.compile(rb"-?\d{1,19}(\.\d{1,40})?([eE][+-]?\d{1,2})?")
+MOST_GPUS, MOST_GROUPS = 512, 256  # in a file, of a GPU: no trace has as many, and each takes time
 LONGEST = 86_400 * 10**9  # ns from a start in the middle: no profile lasts a day, and no kernel
 NO_TIME = "kernels without a time"
 _COMPUTE, _GEMM, _COLLECTIVE, _LOST = range(4)
@@ -242,6 +243,13 @@ class _Reading:
             notes.append("profiled without CUDA activity")
         known = decoded(_GROUPS, distributed.pg_config) or []
         members = {_printable(group.pg_name): _ranks(group.ranks) for group in known}
+        groups = max((len(gpu.groups) for gpu in self.gpus.values()), default=0)
+        for what, number, most in (
+            ("GPUs", len(self.gpus), MOST_GPUS),
+            ("process groups or streams", groups, MOST_GROUPS),
+        ):
+            if number > most:
+                raise InputError(f"traces file {path} must have collectives of at most {most} {what}; got {number}")
         found = sorted(self.gpus.items(), key=lambda item: [natural(part) for part in item[0]])
         collective = [item for item in found if item[1].collectives]
         if collective and len(collective) < len(found):  # a context opened on a GPU that is another rank's

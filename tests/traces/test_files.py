@@ -173,6 +173,15 @@ def test_kernels_on_a_gpu_without_collectives_are_no_rank(tmp_path: Path) -> Non
     assert (trace.rank, trace.kernels, trace.notes) == (3, 6, ("1 kernels on GPUs without collectives left out",))
 
 
+def test_what_no_trace_has_so_many_of_is_refused(tmp_path: Path) -> None:
+    """Each would take time: a damaged file must not take minutes."""
+    for what, place in (("512 GPUs; got 600", "pid"), ("256 process groups or streams; got 600", "tid")):
+        own = [{"ph": "X", "cat": "kernel", "name": NCCL, "ts": k, "dur": 1, "pid": 0, place: k} for k in range(600)]
+        (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": own}))
+        with pytest.raises(InputError, match=f"must have collectives of at most {what}"):
+            parsed(tmp_path / "rank0.json")
+
+
 def test_gloo_is_measured_where_asked(tmp_path: Path) -> None:
     def annotations(rank: int) -> list[Trace]:
         return [{"ph": "X", "cat": "user_annotation", "name": "gloo:all_reduce", "pid": 70 + rank, "tid": 9 + k % 2,
