@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.arrays import Times
+from simulator.checks import InputError
 from simulator.lazy import pd
 from simulator.text import printable
 from simulator.traces import events, kernels
@@ -207,7 +208,7 @@ class _Reading:
         gpu = self.gpus[key]
         if start is None or duration is None or duration < 0 or start == duration == 0:
             gpu.dropped[_reason(start, duration)] += 1
-            gpu.add(0, 0, _LOST)
+            gpu.add(start or 0, -1 if start else 0, _LOST)  # -1: that it began then is known
             return
         kind = self.names.get(event.name)
         if kind is None:
@@ -292,6 +293,8 @@ def _trace(path: Path, gpu: _Gpu, members: Mapping[str, tuple[int, ...] | None],
     table = table.astype({name: np.int64 for name in table if name != "operation"})
     groups = tuple(group if group.ranks else _with_members(group, members) for group in gpu.groups)
     lost = _between(start, possible)
+    began = (duration < 0) & (np.abs(start - middle) <= LONGEST)
+    lost[began[~possible]] = start[began, np.newaxis]
     said = "compute blocks that kernels without a time may belong to are left out" if len(lost) else ""
     return RankTrace(
         path, 0, None, groups, table.sort_values("start", kind="stable").reset_index(drop=True),

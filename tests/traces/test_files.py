@@ -106,6 +106,16 @@ def test_a_time_a_day_from_all_others_is_none(tmp_path: Path) -> None:
     assert (trace.kernels, trace.dropped, trace.span) == (3, {"kernels without a time": 2}, 2_050_000)
 
 
+def test_a_kernel_without_a_duration_leaves_out_the_block_in_which_it_began(tmp_path: Path) -> None:
+    def events_of(rank: int) -> list[Trace]:
+        own = [kernel(NCCL, 1000 * k + 100 * rank, 500 - 100 * rank) for k in range(6)]
+        return [*own, *(kernel("gemm", 1000 * k + 600, 20) for k in range(5)), kernel("gemm", 2700, -1)][::-1]
+
+    findings = analyse(job(tmp_path, {rank: events_of(rank) for rank in range(2)}))
+    assert findings.blocks["collective"].tolist() == [1, 2, 4, 5] * 2
+    assert findings.dropped == {"negative duration": 2}
+
+
 def test_a_relative_time_of_zero_is_one(tmp_path: Path) -> None:
     (tmp_path / "rank0.json").write_text(json.dumps({"traceEvents": [kernel(NCCL, 0, 50), kernel(NCCL, 100, 50)]}))
     assert parsed(tmp_path / "rank0.json").kernels == 2
