@@ -91,13 +91,14 @@ def check_one_job(traces: Sequence[RankTrace]) -> None:
         other = by_rank.setdefault(trace.rank, trace)
         if other is not trace:
             raise InputError(
-                f"traces must have one file for each rank; rank {trace.rank} is claimed by {other.path.name} and "
-                f"{trace.path.name}; broken=skip goes on without both"
+                "traces",
+                f"must have one file for each rank; rank {trace.rank} is claimed by {other.path.name} and "
+                f"{trace.path.name}; broken=skip goes on without both",
             )
     worlds = {trace.world: trace for trace in traces if trace.world is not None}
     if len(worlds) > 1:
         said = " and ".join(f"{world} ranks ({worlds[world].path.name})" for world in sorted(worlds)[:2])
-        raise InputError(f"traces must be of one job; got files of jobs of {said}")
+        raise InputError("traces", f"must be of one job; got files of jobs of {said}")
 
 
 def _gather(traces: Sequence[RankTrace]) -> dict[ProcessGroup, dict[int, pd.DataFrame]]:

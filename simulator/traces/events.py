@@ -102,7 +102,7 @@ def read(path: Path, pieces: Iterable[bytes], take: Take, keep: bool = False) ->
                 break
     except FileError as error:
         if error.hopeless:
-            raise InputError(f"traces file {path} {error}") from None
+            raise InputError("traces", f"file {path} {error}") from None
         fault = str(error)
     data = (head + rest).removeprefix(_MARK)
     del rest
@@ -113,7 +113,7 @@ def read(path: Path, pieces: Iterable[bytes], take: Take, keep: bool = False) ->
         try:
             return _last(_TRACE.decode(data), take), []
         except msgspec.ValidationError as error:
-            raise InputError(f"traces file {path} is no trace of events: {error}") from None
+            raise InputError("traces", f"file {path} is no trace of events: {error}") from None
         except NO_JSON as error:
             place, fault = _place(data, error, gone, lines)
     found = _whole_events(data[:place]) if keep else None
@@ -126,7 +126,7 @@ def read(path: Path, pieces: Iterable[bytes], take: Take, keep: bool = False) ->
         more = " and whatever followed" if place == len(data) else ""
         kept = taken + len(last.events)
         return _last(last, take), [f"{fault}; kept {kept:,} whole events, cut {cut:,}{more}"]
-    raise InputError(f"traces file {path} {fault}")
+    raise InputError("traces", f"file {path} {fault}")
 
 
 def _broken(data: bytes | bytearray) -> bool:

@@ -30,7 +30,7 @@ class FileError(Exception):
         self.hopeless = hopeless
 
 
-def find(traces: str | float | Sequence[str]) -> list[Path]:
+def find(traces: str | int | float | Sequence[str]) -> list[Path]:
     """The trace files that a folder, a pattern, a file, or a list of these stands for, in ``natural`` order.
 
     A folder without traces whose folders are called by ranks (rank0, rank1, ...) stands for the traces in these.
@@ -40,16 +40,15 @@ def find(traces: str | float | Sequence[str]) -> list[Path]:
     """
     if isinstance(traces, int | float) and not isinstance(traces, bool):  # a folder called by a date, say
         if not Path(str(traces)).exists():
-            raise InputError(f"traces must be quoted where the name is a number: 'traces=\"NAME\"'; got {traces}, and "
+            raise InputError("traces", f"must be quoted where the name is a number: 'traces=\"NAME\"'; got {traces}, and "
                              f"no file or folder is called so")  # fmt: skip
         traces = str(traces)
     given = [traces] if isinstance(traces, str) else list(traces) if isinstance(traces, Sequence) else []
     if not given or not all(isinstance(entry, str) and entry for entry in given):
-        raise InputError(f"traces must be a folder, a file, a pattern such as 'run/*.json.gz', or a list of these; got "
-                         f"{traces!r}")  # fmt: skip
+        raise InputError("traces", "must be a folder, a file, a pattern such as 'run/*.json.gz', or a list of these", traces)  # fmt: skip
     found = {path: None for entry in given for path in _files(entry)}
     if len(found) > MOST_FILES:
-        raise InputError(f"traces must be at most {MOST_FILES:,} files; {traces!r} is more")
+        raise InputError("traces", f"must be at most {MOST_FILES:,} files; {traces!r} is more")
     return sorted(found, key=lambda path: natural(str(path)))
 
 
@@ -89,11 +88,11 @@ def _files(entry: str) -> list[Path]:
         return inside or _inside_folders(entry)
     if path.exists():
         if not path.is_file():
-            raise InputError(f"traces must be regular files; {entry} is none")
+            raise InputError("traces", f"must be regular files; {entry} is none")
         return [path]
     matching = _regular((Path(name) for name in glob.iglob(entry)), (*KINETO, *TABLES))
     if not matching:
-        raise InputError(f"traces {entry!r} does not exist, and as a pattern it matches no trace file")
+        raise InputError("traces", f"{entry!r} does not exist, and as a pattern it matches no trace file")
     return matching
 
 
@@ -137,7 +136,7 @@ def pieces(path: Path, most_bytes: int) -> Iterator[bytes]:
                 while piece := file.read(PIECE):
                     yield piece
     except OSError as error:
-        raise InputError(f"traces file {path} cannot be read: {error.strerror or error}") from error
+        raise InputError("traces", f"file {path} cannot be read: {error.strerror or error}") from error
 
 
 def _unpacked(file: BinaryIO, most_bytes: int) -> Iterator[bytes]:

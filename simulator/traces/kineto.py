@@ -250,7 +250,7 @@ class _Reading:
             ("process groups or streams", groups, MOST_GROUPS),
         ):
             if number > most:
-                raise InputError(f"traces file {path} must have collectives of at most {most} {what}; got {number}")
+                raise InputError("traces", f"file {path} must have collectives of at most {most} {what}; got {number}")
         found = sorted(self.gpus.items(), key=lambda item: [natural(part) for part in item[0]])
         collective = [item for item in found if item[1].collectives]
         if collective and len(collective) < len(found):  # a context opened on a GPU that is another rank's

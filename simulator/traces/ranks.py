@@ -220,8 +220,9 @@ def _windows(traces: Sequence[RankTrace], stop: bool) -> tuple[list[list[RankTra
         rank, own = next(iter(twice.items()))
         windows_too = "; traces='FOLDER/*NAME*' chooses one profiling window" * (len(twice) == len(by_rank) > 1)
         raise InputError(
-            f"traces must have one file for each rank; rank {rank} is claimed by {own[0].file} and {own[1].file}; "
-            f"broken=skip goes on without both{windows_too}"
+            "traces",
+            f"must have one file for each rank; rank {rank} is claimed by {own[0].file} and {own[1].file}; "
+            f"broken=skip goes on without both{windows_too}",
         )
     paths = {trace.path: rank for rank, own in twice.items() for trace in own}
     out = [LeftOut(path, f"rank {rank} is claimed by several files") for path, rank in paths.items()]

@@ -39,7 +39,7 @@ def read_job(
         InputError: for ranks that are not one for each file, and, with ``stop``, what is wrong with a file.
     """
     if ranks is not None and len(ranks) != len(paths):
-        raise InputError(f"ranks must be one for each of the {len(paths)} files; got {len(ranks)}")
+        raise InputError("ranks", f"must be one for each of the {len(paths)} files; got {len(ranks)}")
     read = partial(_read, more=tuple(more), broken=broken, most_bytes=most_bytes, gloo=gloo)
     found: list[TraceFile] = []
     left_out: list[LeftOut] = []
@@ -54,7 +54,7 @@ def read_job(
         if progress is not None:
             progress(i + 1, len(paths))
     if not found:
-        raise InputError(f"traces hold no file that can be used; {left_out[0].reason}")
+        raise InputError("traces", f"hold no file that can be used; {left_out[0].reason}")
     return assign(found, given, left_out, stop=broken == "stop")
 
 

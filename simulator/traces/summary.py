@@ -233,16 +233,16 @@ def read_summary(path: Path) -> Summary:
         InputError: for a file that cannot be read, is no summary, or does not fit together.
     """
     if path.exists() and not path.is_file():
-        raise InputError(f"summary {path} must be a file")
+        raise InputError("summary", f"{path} must be a file")
     try:
         summary = msgspec.json.decode(path.read_bytes(), type=Summary)
     except OSError as error:
-        raise InputError(f"summary {path} cannot be read: {error.strerror or error}") from None
+        raise InputError("summary", f"{path} cannot be read: {error.strerror or error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"summary {path.name} must be a trace_summary.json of a trace report: {error}") from None
+        raise InputError("summary", f"{path.name} must be a trace_summary.json of a trace report: {error}") from None
     if summary.format != FORMAT or summary.version != VERSION:
         found = f"{summary.format!r} of version {summary.version}"
-        raise InputError(f"summary {path.name} must be a {FORMAT!r} of version {VERSION}; got {found}")
+        raise InputError("summary", f"{path.name} must be a {FORMAT!r} of version {VERSION}; got {found}")
     groups = distinct([part.group for part in summary.blocks] + [own.group for own in summary.collectives])
     names = distinct([block.block for block in summary.blocks])
     for block in summary.blocks:
@@ -287,6 +287,7 @@ def _check(path: Path, what: str, ranks: Sequence[int], labels: Sequence[int], t
     whole = all(len(table) == len(labels) and all(len(row) == len(ranks) for row in table) for table in tables)
     if not whole or not ranks or len(set(ranks)) < len(ranks):
         raise InputError(
-            f"summary {path.name} must have a row for each instance and in it a number for each rank, all ranks "
-            f"different; {what} has not"
+            "summary",
+            f"{path.name} must have a row for each instance and in it a number for each rank, all ranks "
+            f"different; {what} has not",
         )

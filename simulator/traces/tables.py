@@ -87,7 +87,7 @@ def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.
         for name, operations in table[table["what"].isin(columns.collectives or {})].groupby("group", sort=True)
     ]  # fmt: skip
     if not groups:
-        raise InputError(f"table {path.name} has no row of {', '.join(columns.collectives or {})}")
+        raise InputError("table", f"{path.name} has no row of {', '.join(columns.collectives or {})}")
     if columns.start is not None:
         groups = [replace(group, leading=_leading(table[table["group"] == group.name], columns)) for group in groups]
     blocks = [
@@ -202,8 +202,9 @@ def _wide(rows: pd.DataFrame, value: str, path: Path) -> pd.DataFrame:
     except ValueError:
         twice = rows[rows.duplicated(["key", "rank"])].iloc[0]
         raise InputError(
-            f"table {path.name} has {twice['what']} more than once at step {twice['step']} of rank {twice['rank']}; "
-            f"table.group and table.instance name the columns that tell them apart"
+            "table",
+            f"{path.name} has {twice['what']} more than once at step {twice['step']} of rank {twice['rank']}; "
+            f"table.group and table.instance name the columns that tell them apart",
         ) from None
 
 

@@ -12,7 +12,7 @@ from simulator.tasks.trace_report.task import TraceReport
 from simulator.traces.summary import Summary, read_summary, summarise
 
 
-def check_source(traces: str | float | Sequence[str] | None, summary: str | None) -> None:
+def check_source(traces: str | int | float | Sequence[str] | None, summary: str | None) -> None:
     """Raise InputError unless one of the two is given."""
     if (traces is None) == (summary is None):
         both = "not both" if traces is not None else "neither is given"
@@ -22,7 +22,10 @@ def check_source(traces: str | float | Sequence[str] | None, summary: str | None
 
 
 def measured(
-    traces: str | float | Sequence[str] | None, summary: str | None, report: TraceReport, progress: Progress | None
+    traces: str | int | float | Sequence[str] | None,
+    summary: str | None,
+    report: TraceReport,
+    progress: Progress | None,
 ) -> tuple[Summary, str]:
     """The summary of what was measured, and in words where it is from.
 

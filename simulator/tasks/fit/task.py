@@ -62,7 +62,7 @@ class FitLaw(Task):
 
     name: str
     report: TraceReport
-    traces: str | float | Sequence[str] | None = None
+    traces: str | int | float | Sequence[str] | None = None
     summary: str | None = None
     measure: Literal["busy", "gap"] = "busy"
     group: str | Sequence[str] | None = None

@@ -66,7 +66,7 @@ class TraceReport(Task):
             workers=self.workers, gloo=self.gloo, progress=progress,
         )  # fmt: skip
         if not any(job.windows):
-            raise InputError(f"traces hold no file that can be used; {job.left_out[0].reason}")
+            raise InputError("traces", f"hold no file that can be used; {job.left_out[0].reason}")
         chosen = list(enumerate(job.windows, 1))
         if self.window is not None:
             chosen = [chosen[count("window", self.window, most=len(chosen)) - 1]]

@@ -48,7 +48,7 @@ class Validate(Task):
 
     name: str
     fit: FitLaw
-    traces: str | float | Sequence[str] | None = None
+    traces: str | int | float | Sequence[str] | None = None
     summary: str | None = None
     measure: Literal["busy", "gap"] = "busy"
     group: str | None = None
