@@ -69,6 +69,45 @@ def most_frequent(stragglers: NDArray[np.integer]) -> tuple[int, float]:
     return int(ranks[counts.argmax()]), float(counts.max() / len(stragglers))
 
 
+class Cost(NamedTuple):
+    """What each rank costs the others by being last, arrays over the ranks.
+
+    ``last`` counts the collectives at which it is the last to arrive; ``caused`` is what share of the tax of the
+    fastest rank, summed over collectives, arises at those; ``saved`` is how much earlier a collective would begin, in the mean
+    over all of them, seconds, were the rank not waited for; and ``without`` the mean wait of the other ranks then.
+    """
+
+    last: NDArray[np.int64]
+    caused: Array
+    saved: Array
+    without: Array
+
+
+def costs(waits: Array) -> Cost:
+    """What each rank costs, from waits (last arrival - own arrival), shape (collectives, at least 2 ranks).
+
+    Without the last rank the others wait for the second last instead, so each of them waits less by the second
+    shortest wait: this is exact where the other ranks arrive as they did.
+
+    >>> cost = costs(np.array([[4.0, 0.0, 3.0], [0.0, 2.0, 4.0]]))
+    >>> cost.last.tolist(), cost.caused.tolist(), cost.saved.tolist(), cost.without.tolist()
+    ([1, 1, 0], [0.5, 0.5, 0.0], [1.0, 1.5, 0.0], [1.25, 1.25, 1.5])
+    """
+    collectives, ranks = waits.shape
+    last, second = waits.argmin(axis=1), np.partition(waits, 1, axis=1)[:, 1]
+
+    def by_rank(values: Array) -> Array:
+        return np.bincount(last, values, minlength=ranks).astype(float)
+
+    fastest = waits.max(axis=1)
+    saved = by_rank(second - waits.min(axis=1)) / collectives
+    others = (waits.sum() - waits.sum(axis=0)) / (collectives * (ranks - 1))
+    whole = fastest.sum()
+    return Cost(
+        np.bincount(last, minlength=ranks), by_rank(fastest) / (whole if whole > 0 else 1.0), saved, others - saved
+    )
+
+
 def persistence(repeats: int, collectives: int, ranks: int) -> float:
     """How likely it is that some rank is last in ``repeats`` or more of the collectives, were all equally often last.
 

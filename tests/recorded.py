@@ -18,6 +18,8 @@ from simulator.traces.trace import RankTrace
 
 DATA = Path(__file__).parent / "data" / "traces"
 DLRM = DATA / "param_dlrm_v100_r0246"
+MADE = DATA / "made"
+SLOW = Path(__file__).parent / "data" / "known_slow_rank_8x500.csv"
 STEPS = Path(__file__).parent.parent / "simulator" / "data" / "stragglar_4xa100_llama3.2-3b_steps.csv"
 Trace = dict[str, Any]
 

@@ -22,6 +22,7 @@ class Findings:
 
     Attributes:
         summary: one row per process group and operation (``measure.SUMMARY``).
+        stragglers: what each rank costs the others (``measure.straggler_table``).
         tax: one row per collective.
         blocks: one row per compute block and rank.
         block_summary: one row per group and kind of block.
@@ -35,6 +36,7 @@ class Findings:
     """
 
     summary: pd.DataFrame
+    stragglers: pd.DataFrame
     tax: pd.DataFrame
     blocks: pd.DataFrame
     block_summary: pd.DataFrame
@@ -54,6 +56,7 @@ class Findings:
     def write(self, folder: Path) -> None:
         """Write all tables into an existing folder."""
         write_csv(self.summary, folder / "tax_summary.csv")
+        write_csv(self.stragglers, folder / "stragglers.csv")
         self.tax.to_parquet(folder / "tax.parquet", index=False)
         self.blocks.to_parquet(folder / "blocks.parquet", index=False)
         write_csv(self.block_summary, folder / "block_summary.csv")
@@ -69,12 +72,13 @@ def findings_of(
     left_out: Sequence[LeftOut] = (),
     notes: Sequence[str] = (),
 ) -> Findings:
-    tax = measure.tax_table(groups)
+    tax, stragglers = measure.tax_table(groups), measure.straggler_table(groups)
     leading = {(group.name, operation) for group in groups for operation in group.leading}
     after = [key not in leading for key in zip(tax["group"], tax["operation"], strict=True)]
     apart = measure.ranges(tax[after], blocks)
     return Findings(
-        summary=measure.summary_table(groups, tax),
+        summary=measure.summary_table(groups, tax, stragglers),
+        stragglers=stragglers,
         tax=tax,
         blocks=blocks,
         block_summary=measure.block_table(blocks),

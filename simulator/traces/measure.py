@@ -14,17 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.lazy import pd
-from simulator.tax import most_frequent, of_durations, share
+from simulator.tax import costs, most_frequent, of_durations, share
 from simulator.traces.align import Group, Verdict
 
 SUMMARY = (
     "group", "operation", "ranks", "collectives", "tax_fastest_mean", "tax_fastest_p50", "tax_fastest_p99",
-    "tax_median_mean", "tax_share", "end_spread_max", "straggler", "straggler_repeat_rate", "status", "reason",
+    "tax_median_mean", "tax_mean_mean", "tax_share", "end_spread_max", "straggler", "straggler_repeat_rate",
+    "costliest", "costliest_last", "costliest_caused", "costliest_saved", "costliest_without", "status", "reason",
 )  # fmt: skip
 TAX = (
     "group", "operation", "collective", "ranks", "bytes", "start", "duration_min", "duration_max", "tax_fastest",
     "tax_median", "tax_mean", "share_fastest", "share_median", "end_spread", "straggler",
 )  # fmt: skip
+STRAGGLERS = ("group", "operation", "rank", "collectives", "last", "caused", "saved", "without")
 LEAST = 3  # blocks for a correlation
 
 
@@ -61,18 +63,38 @@ def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
 
 
-def summary_table(groups: Sequence[Group], tax: pd.DataFrame) -> pd.DataFrame:
+def straggler_table(groups: Sequence[Group]) -> pd.DataFrame:
+    """One row per process group, operation and rank: what the rank costs the others (``simulator.tax.costs``).
+
+    ``last`` is at how many of the collectives it is the last to arrive, ``caused`` what share of their tax (that of the
+    fastest rank) arises at those; ``saved`` how much earlier a collective would begin in the mean, were the rank not
+    waited for, and ``without`` how long the mean rank would wait then, seconds.
+    """
+    parts = [pd.DataFrame(columns=list(STRAGGLERS))]
+    for group in groups:
+        for verdict in group.verdicts:
+            duration = group.duration[group.operation == verdict.operation] / 1e9
+            if len(duration):
+                cost = costs(duration - duration.min(axis=1, keepdims=True))
+                about = {"group": group.name, "operation": verdict.operation, "rank": group.ranks}
+                parts.append(pd.DataFrame({**about, "collectives": len(duration), **cost._asdict()}))
+    return pd.concat(parts[1:] or parts, ignore_index=True)
+
+
+def summary_table(groups: Sequence[Group], tax: pd.DataFrame, stragglers: pd.DataFrame) -> pd.DataFrame:
     """One row per process group and operation, columns as in ``SUMMARY``.
 
     ``tax_share`` is the time that ranks wait / the time that they spend in these collectives, both summed over ranks
     and collectives; ``straggler_repeat_rate`` the share of collectives at which the most frequent straggler is last.
+    ``costliest`` is the rank that causes most of the tax, and ``costliest_NAME`` what ``stragglers`` has of it.
     """
-    rows = [_summary_row(group, verdict, tax) for group in groups for verdict in group.verdicts]
+    rows = [_summary_row(group, verdict, tax, stragglers) for group in groups for verdict in group.verdicts]
     table = pd.DataFrame(rows, columns=list(SUMMARY))
-    return table.astype({"ranks": int, "collectives": int, "straggler": "Int64"})
+    whole = {"straggler": "Int64", "costliest": "Int64", "costliest_last": "Int64"}
+    return table.astype({"ranks": int, "collectives": int, **whole})
 
 
-def _summary_row(group: Group, verdict: Verdict, tax: pd.DataFrame) -> dict[str, Any]:
+def _summary_row(group: Group, verdict: Verdict, tax: pd.DataFrame, stragglers: pd.DataFrame) -> dict[str, Any]:
     own = tax[(tax["group"] == group.name) & (tax["operation"] == verdict.operation)]
     row: dict[str, Any] = {
         "group": group.name, "operation": verdict.operation, "ranks": len(group.ranks), "collectives": len(own),
@@ -81,16 +103,21 @@ def _summary_row(group: Group, verdict: Verdict, tax: pd.DataFrame) -> dict[str,
     if own.empty:
         return row
     straggler, rate = most_frequent(own["straggler"].to_numpy())
+    costs_of = stragglers[(stragglers["group"] == group.name) & (stragglers["operation"] == verdict.operation)]
+    costliest = costs_of.loc[costs_of["caused"].idxmax()]
     inside = (own["duration_min"] + own["tax_mean"]).sum()
     return row | {
         "tax_fastest_mean": own["tax_fastest"].mean(),
         "tax_fastest_p50": own["tax_fastest"].quantile(0.5),
         "tax_fastest_p99": own["tax_fastest"].quantile(0.99),
         "tax_median_mean": own["tax_median"].mean(),
+        "tax_mean_mean": own["tax_mean"].mean(),
         "tax_share": share(own["tax_mean"].sum(), inside),
         "end_spread_max": own["end_spread"].max(),
         "straggler": straggler,
         "straggler_repeat_rate": rate,
+        "costliest": costliest["rank"],
+        **{f"costliest_{name}": costliest[name] for name in ("last", "caused", "saved", "without")},
     }
 
 

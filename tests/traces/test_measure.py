@@ -13,10 +13,13 @@ import pytest
 from simulator import Columns, TraceReport
 from simulator.checks import InputError
 from simulator.command.app import main
+from simulator.tasks.trace_report import words
 from simulator.traces.measure import SUMMARY
 from tests.recorded import (
     DATA,
     DLRM,
+    MADE,
+    SLOW,
     STEPS,
     Trace,
     analyse,
@@ -460,3 +463,39 @@ def test_incomplete_steps_of_a_table_are_left_out_and_said(tmp_path: Path) -> No
 
 def test_the_helper_finds_the_collectives() -> None:
     assert is_collective(collective(0, 1))
+
+
+def test_who_costs_most_is_named_beside_who_is_last_most_often() -> None:
+    """Rank 1 is 50 us late in 40 collectives, and rank 3 pauses for 30 ms before one of them."""
+    report = analyse(MADE / "one_long_pause")
+    (row,) = report.summary.to_dict("records")
+    assert (row["straggler"], row["straggler_repeat_rate"]) == (1, 39 / 40)
+    assert (row["costliest"], row["costliest_last"]) == (3, 1)
+    assert row["costliest_caused"] == pytest.approx(0.93, abs=5e-3)
+    assert row["tax_fastest_mean"] * 1e6 == pytest.approx(802.1, abs=0.05)
+    assert row["tax_fastest_p50"] * 1e6 == pytest.approx(54.3, abs=0.05)
+    said = words.text(report)
+    assert "rank 1 is last in 39 of 40 (persistent" in said
+    assert "rank 3 causes most, 93.5 % of the tax in 1 of 40" in said
+
+
+def test_what_a_slow_rank_costs_is_computed_from_the_data(tmp_path: Path) -> None:
+    """Eight ranks of independent times, of which rank 5 is 900 us late: what is left is the tax of the other seven."""
+    times = pd.read_csv(SLOW, comment="#")
+    table = times.rename(columns=lambda name: int(name.removeprefix("rank"))).rename_axis("step").reset_index()
+    table = table.melt("step", var_name="rank", value_name="compute")
+    table["all_reduce"] = table.groupby("step")["compute"].transform("max") - table["compute"] + 1e-3
+    table.to_csv(tmp_path / "t.csv", index=False)
+    report = analyse(tmp_path / "t.csv", table=Columns(collectives={"all_reduce": "all_reduce"}))
+    (row,) = report.summary.to_dict("records")
+    assert (row["straggler"], row["straggler_repeat_rate"], row["costliest"]) == (5, 0.828, 5)
+    assert row["tax_mean_mean"] * 1e6 == pytest.approx(830.4, abs=0.05)
+    assert row["costliest_without"] * 1e6 == pytest.approx(491.5, abs=0.05)
+    assert row["costliest_saved"] * 1e6 == pytest.approx(450.3, abs=0.05)
+    others = times.drop(columns="rank5")
+    left = others.max(axis=1).mean() - others.to_numpy().mean()
+    assert row["costliest_without"] == pytest.approx(left, abs=1e-9)
+    said = words.text(report)
+    assert "without it a collective begins 450.3 us earlier, and the mean rank waits 491.5 us instead of 830.4" in said
+    assert report.stragglers["last"].sum() == 500
+    assert report.stragglers["caused"].sum() == pytest.approx(1)

@@ -16,6 +16,8 @@ TERMS = {
     "first rank waits for the last, which waits for nobody; its mean and 99 % quantile over collectives",
     "tax of the median rank": "how much longer the median kernel is than the shortest",
     "share": "of the time that all ranks spend in these collectives, what part is waiting",
+    "causes, without it": "the tax of the collectives at which a rank is last, as a share of all; and what would "
+    "be left were it not waited for, while the others arrive as they did",
     "status": "ok: kernels of all ranks end together, so that they are the same collectives; partial: ranks or "
     "kernels are missing; refused: no tax can be given",
     "GPU work apart, GPU idle apart": "how far ranks differ in the work their GPUs did, and in the time these did "

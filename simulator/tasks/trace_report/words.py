@@ -75,10 +75,27 @@ def _stragglers(summary: pd.DataFrame) -> Iterator[str]:
         repeats = round(row["straggler_repeat_rate"] * row["collectives"])
         chance = persistence(repeats, row["collectives"], row["ranks"])
         verdict = "persistent" if chance < 0.01 else "may be chance"
-        yield (
-            f"{row['group']}, {row['operation']}: rank {row['straggler']} is last in {repeats:,} of "
-            f"{row['collectives']:,} ({verdict}, p {'<' if chance < 1e-4 else '='} {max(chance, 1e-4):.2g})"
+        who = f"{row['group']}, {row['operation']}: rank"
+        often = (
+            f"{who} {row['straggler']} is last in {repeats:,} of {row['collectives']:,} ({verdict}, p "
+            f"{'<' if chance < 1e-4 else '='} {max(chance, 1e-4):.2g})"
         )
+        if row["costliest"] == row["straggler"]:
+            yield f"{often} and causes {percent(row['costliest_caused'])} of the tax{_saved(row)}"
+        else:
+            yield often
+            yield (
+                f"{who} {row['costliest']} causes most, {percent(row['costliest_caused'])} of the tax in "
+                f"{row['costliest_last']:,} of {row['collectives']:,}{_saved(row)}"
+            )
+
+
+def _saved(row: Mapping[str, Any]) -> str:
+    """What there is to gain from the costliest rank."""
+    return (
+        f"; without it a collective begins {duration(row['costliest_saved'])} earlier, and the mean rank waits "
+        f"{duration(row['costliest_without'])} instead of {duration(row['tax_mean_mean'])}"
+    )
 
 
 def _explanation_rows(explanation: pd.DataFrame) -> Iterator[Sequence[str]]:
