@@ -73,8 +73,8 @@ class Cost(NamedTuple):
     """What each rank costs the others by being last, arrays over the ranks.
 
     ``last`` counts the collectives at which it is the last to arrive; ``caused`` is what share of the tax of the
-    fastest rank, summed over collectives, arises at those; ``saved`` is how much earlier a collective would begin, in the mean
-    over all of them, seconds, were the rank not waited for; and ``without`` the mean wait of the other ranks then.
+    fastest rank, summed over collectives, arises at those; ``saved`` is how much earlier a collective would begin, in
+    the mean over all of them, seconds, were the rank not waited for; ``without`` the mean wait of the others then.
     """
 
     last: NDArray[np.int64]

@@ -13,11 +13,12 @@ from simulator.arrays import Times
 from simulator.checks import InputError
 from simulator.lazy import pd
 from simulator.traces.kernels import LOOSE, SYMMETRIC
-from simulator.traces.match import LEAST, Kernels, Places, pair, together
+from simulator.traces.match import LEAST, Clock, Kernels, Places, pair, together
 from simulator.traces.trace import ProcessGroup, RankTrace
 
 Status = Literal["ok", "partial", "refused"]
 MOST_NAMED = 8  # ranks in a sentence
+LEAST_SAID = 1e-6  # of a clock's drift
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def align(traces: Sequence[RankTrace], tolerance: int) -> list[Group]:
 
     Args:
         traces: one per rank.
-        tolerance: how far the ends of a collective may lie apart, ns, after clock offsets.
+        tolerance: how far the ends of a collective may lie apart, ns, after clock offsets and drifts.
 
     Raises:
         InputError: for a rank that two files claim, and for files of different jobs.
@@ -139,22 +140,22 @@ def _match(
     operations = list(dict.fromkeys(name for kernels in own.values() for name in kernels["operation"]))
     # Most frequent first: what it says about clocks helps where there are few to say it.
     operations.sort(key=lambda name: -max(int((kernels["operation"] == name).sum()) for kernels in own.values()))
-    clocks: dict[int, int] = {}
+    clocks: dict[int, Clock] = {}
     parts = [_match_operation(name, own, clocks, tolerance, absent) for name in operations]
     ranks = tuple(own)
     places = np.concatenate([found for _, found in parts])
     places = places[np.argsort(places[:, 0], kind="stable")]
     first = own[ranks[0]]
-    offsets = _centred(ranks, clocks)
-    columns = [(own[rank].iloc[places[:, i]], offsets[rank]) for i, rank in enumerate(ranks)]
+    offsets, drifts, middle = _centred(ranks, clocks)
+    columns = [(rank, own[rank].iloc[places[:, i]]) for i, rank in enumerate(ranks)]
     return Group(
         name=_label(group, traces),
         ranks=ranks,
-        verdicts=tuple(_and_clocks(verdict, offsets) for verdict, _ in parts),
+        verdicts=tuple(_and_clocks(verdict, offsets, drifts, tolerance) for verdict, _ in parts),
         operation=first["operation"].to_numpy(str)[places[:, 0]],
         bytes=first["bytes"].to_numpy(np.int64)[places[:, 0]],
-        start=np.column_stack([kernels["start"].to_numpy(np.int64) - offset for kernels, offset in columns]),
-        duration=np.column_stack([kernels["duration"].to_numpy(np.int64) for kernels, _ in columns]),
+        start=np.column_stack([_on_common_clock(kernels, clocks.get(rank), middle) for rank, kernels in columns]),
+        duration=np.column_stack([kernels["duration"].to_numpy(np.int64) for _, kernels in columns]),
         places=places,
         label=places[:, 0],
         kernels=own,
@@ -162,9 +163,9 @@ def _match(
 
 
 def _match_operation(
-    operation: str, own: Mapping[int, pd.DataFrame], clocks: dict[int, int], tolerance: int, absent: str
+    operation: str, own: Mapping[int, pd.DataFrame], clocks: dict[int, Clock], tolerance: int, absent: str
 ) -> tuple[Verdict, Places]:  # fmt: skip
-    """Match one operation of a group; ``clocks`` holds offsets from the first rank's clock and learns new ones."""
+    """Match one operation of a group; ``clocks`` are against the first rank's and learn new ones."""
     places = {rank: np.flatnonzero(kernels["operation"] == operation) for rank, kernels in own.items()}
     counts = {rank: len(found) for rank, found in places.items()}
     nothing = np.zeros((0, len(own)), np.int64)
@@ -189,7 +190,7 @@ def _match_operation(
         return Verdict(operation, "refused", _why_refused(operation, sequences, len(matched), tolerance)), nothing
     for rank, pairing in pairings.items():
         if pairing.count >= LEAST:
-            clocks.setdefault(rank, pairing.offset)
+            clocks.setdefault(rank, pairing.clock)
     reasons = [_lost(counts, matched, most), absent.removeprefix("; ")]
     status: Status = "partial" if len(matched) < most or absent else "ok"
     matched = np.column_stack([places[rank][matched[:, i]] for i, rank in enumerate(own)])
@@ -245,21 +246,43 @@ def _named(ranks: Sequence[int]) -> str:
     return f"rank{'s' * (len(ranks) > 1)} {', '.join(str(rank) for rank in ranks[:MOST_NAMED])}{more}"
 
 
-def _centred(ranks: Sequence[int], clocks: Mapping[int, int]) -> dict[int, int]:
-    """Clock offsets from the clock that most ranks agree on (their median) instead of the first rank's."""
-    offsets = {rank: clocks.get(rank, 0) for rank in ranks}
+def _on_common_clock(kernels: pd.DataFrame, clock: Clock | None, middle: int) -> Times:
+    """Starts as the clock of most ranks has them: what a clock is ahead at the end of a kernel it is at its start."""
+    start = kernels["start"].to_numpy(np.int64)
+    return start - ((clock or Clock()).ahead(start + kernels["duration"].to_numpy(np.int64)) - middle)
+
+
+def _centred(
+    ranks: Sequence[int], clocks: Mapping[int, Clock]
+) -> tuple[dict[int, int], dict[int, float], int]:  # fmt: skip
+    """Offsets and drifts of clocks from what most ranks agree on (the median) instead of the first rank's clock."""
+    offsets = {rank: clocks[rank].offset if rank in clocks else 0 for rank in ranks}
+    drifts = {rank: clocks[rank].rate if rank in clocks else 0.0 for rank in ranks}
     middle = sorted(offsets.values())[len(ranks) // 2] if any(offsets.values()) else 0
-    return {rank: offset - middle for rank, offset in offsets.items()}
+    rate = sorted(drifts.values())[len(ranks) // 2] if any(drifts.values()) else 0.0
+    return (
+        {rank: offset - middle for rank, offset in offsets.items()},
+        {rank: drift - rate for rank, drift in drifts.items()},
+        middle,
+    )
 
 
-def _and_clocks(verdict: Verdict, offsets: Mapping[int, int]) -> Verdict:
+def _and_clocks(
+    verdict: Verdict, offsets: Mapping[int, int], drifts: Mapping[int, float], tolerance: int
+) -> Verdict:  # fmt: skip
+    drifting = any(abs(rate) > LEAST_SAID for rate in drifts.values())
+    least = tolerance if drifting else 0
     off = [
-        f"{rank} ({duration(abs(ns))} {'ahead' if ns > 0 else 'behind'})" for rank, ns in offsets.items() if abs(ns) > 0
+        f"{rank} ({duration(abs(ns))} {'ahead' if ns > 0 else 'behind'})"
+        for rank, ns in offsets.items()
+        if abs(ns) > least
     ]
-    if verdict.status == "refused" or not off:
+    drift = [f"{rank} drifts by {rate * 1e6:.3g} ppm" for rank, rate in drifts.items() if abs(rate) > LEAST_SAID]
+    if verdict.status == "refused" or not (off or drift):
         return verdict
-    said = f"clock set right of rank {', '.join(off[:MOST_NAMED])}"
-    return replace(verdict, reason="; ".join(filter(None, [verdict.reason, said])))
+    said = [f"clock set right of rank {', '.join(off[:MOST_NAMED])}"] if off else []
+    said += [f"clock of rank {', of rank '.join(drift[:MOST_NAMED])}"] if drift else []
+    return replace(verdict, reason="; ".join(filter(None, [verdict.reason, *said])))
 
 
 def _lost(counts: Mapping[int, int], matched: Places, most: int) -> str:

@@ -28,6 +28,7 @@ from simulator.traces.files import natural
 from simulator.traces.trace import MOST_RANK, ProcessGroup, RankTrace, TraceFile
 
 MOST_NAME = 100  # characters
+MOST_KERNEL = 500  # characters of a kernel's name, whose arguments may tell it apart
 MOST_TIME = 2**61  # ns; sums of two stay within 64 bits
 DTYPE_BYTES = {
     "byte": 1, "char": 1, "bool": 1, "uint8": 1, "int8": 1, "float8": 1, "float8e4m3fn": 1, "float8e5m2": 1,
@@ -67,6 +68,8 @@ class _Args(msgspec.Struct):
     first: Word = msgspec.field(name="Global rank start", default=None)
     stride: Word = msgspec.field(name="Global rank stride", default=None)
     sequence: Word = msgspec.field(name="Seq", default=None)
+    source: Word = msgspec.field(name="Src Rank", default=None)
+    target: Word = msgspec.field(name="Dst Rank", default=None)
 
 
 class _Name(msgspec.Struct):
@@ -128,13 +131,15 @@ class _Gpu:
         self.start = array("q")
         self.duration = array("q")
         self.kind = array("b")
+        self.name = array("q")
         self.groups: dict[ProcessGroup, int] = {}
-        self.collectives: list[tuple[int, str, int, int]] = []  # group, operation, bytes, sequence
+        self.collectives: list[tuple[int, str, int, int, int]] = []  # group, operation, bytes, sequence, peer
 
-    def add(self, start: int, duration: int, kind: int) -> None:
+    def add(self, start: int, duration: int, kind: int, name: int = 0) -> None:
         self.start.append(start)
         self.duration.append(duration)
         self.kind.append(kind)
+        self.name.append(name)
 
 
 @dataclass
@@ -146,7 +151,7 @@ class _Reading:
     gpus: dict[tuple[str, str], _Gpu] = field(default_factory=dict)
     unreadable: int = 0
     steps: list[tuple[int, int]] = field(default_factory=list)
-    names: dict[str, int] = field(default_factory=dict)
+    names: dict[str, tuple[int, int]] = field(default_factory=dict)  # of kernels -> what they are, place of the name
     devices: dict[Any, str] = field(default_factory=dict)  # process -> what it is called, where it is a GPU
     derived: set[tuple[Any, Any]] = field(default_factory=set)  # lines of such a process that repeat its streams
     activity: bool = False  # whether CUDA, or what takes its place, was recorded
@@ -210,18 +215,21 @@ class _Reading:
             gpu.dropped[_reason(start, duration)] += 1
             gpu.add(start or 0, -1 if start else 0, _LOST)  # -1: that it began then is known
             return
-        kind = self.names.get(event.name)
-        if kind is None:
+        known = self.names.get(event.name)
+        if known is None:
             kind = _GEMM if kernels.GEMM.search(event.name) else _COMPUTE
             kind = _COLLECTIVE if self.gloo or kernels.is_collective(event.name, self.more) else kind
-            self.names[event.name] = kind
-        gpu.add(start, duration, kind)
+            known = self.names[event.name] = (kind, len(self.names))
+        kind, place = known
+        kind = _COLLECTIVE if isinstance(args.collective, str) else kind
+        gpu.add(start, duration, kind, place)
         if kind == _COLLECTIVE:
             what = kernels.operation(args.collective) if isinstance(args.collective, str) else "collective"
             what = what if what != "collective" else kernels.operation(event.name)
-            sequence = _whole(args.sequence)
+            sequence, peer = _whole(args.sequence), _whole({"send": args.target, "recv": args.source}.get(what))
             group = gpu.groups.setdefault(self._group(args, event.tid), len(gpu.groups))
-            gpu.collectives.append((group, what, _size(what, args), -1 if sequence is None else sequence))
+            numbers = (-1 if number is None else number for number in (sequence, peer))
+            gpu.collectives.append((group, what, _size(what, args), *numbers))
 
     def _group(self, args: _Args, tid: Word) -> ProcessGroup:
         if args.group is None:
@@ -258,9 +266,10 @@ class _Reading:
             notes.append(f"{idle:,} kernels on GPUs without collectives left out")
             found = collective
         several = len(found) > 1
+        names = tuple(_printable(name, MOST_KERNEL) for name in self.names)
         traces = []
         for key, gpu in found or [(("", ""), _Gpu())]:
-            trace = _trace(path, gpu, members, base)
+            trace = _trace(path, gpu, members, base, names)
             trace = _with_steps(trace, [(start + base, length) for start, length in self.steps])
             traces.append(replace(trace, gpu=self._label(*key) if several else ""))
         first = Counter(traces[0].dropped)
@@ -274,7 +283,9 @@ class _Reading:
         return f"GPU {device}" if pid == device else f"{f'process {pid}' if pid.isdecimal() else pid}, GPU {device}"
 
 
-def _trace(path: Path, gpu: _Gpu, members: Mapping[str, tuple[int, ...] | None], base: int) -> RankTrace:
+def _trace(
+    path: Path, gpu: _Gpu, members: Mapping[str, tuple[int, ...] | None], base: int, names: tuple[str, ...]
+) -> RankTrace:  # fmt: skip
     """The kernels of one GPU, by start; those without a possible time are counted, and their neighbours kept."""
     start, duration = np.array(gpu.start, np.int64) + base, np.array(gpu.duration, np.int64)
     kind = np.array(gpu.kind, np.int64)
@@ -285,7 +296,7 @@ def _trace(path: Path, gpu: _Gpu, members: Mapping[str, tuple[int, ...] | None],
     others = possible & (kind != _COLLECTIVE)
     order = np.argsort(start[others], kind="stable")
     own = possible[kind == _COLLECTIVE] if gpu.collectives else np.zeros(0, bool)
-    columns = ["group", "operation", "bytes", "sequence"]
+    columns = ["group", "operation", "bytes", "sequence", "peer"]
     table = pd.DataFrame(gpu.collectives, columns=columns)[own]
     at = possible & (kind == _COLLECTIVE)
     table.insert(0, "duration", duration[at])
@@ -299,7 +310,7 @@ def _trace(path: Path, gpu: _Gpu, members: Mapping[str, tuple[int, ...] | None],
     return RankTrace(
         path, 0, None, groups, table.sort_values("start", kind="stable").reset_index(drop=True),
         start[others][order], duration[others][order], (kind[others] == _GEMM)[order],
-        dropped=dict(+dropped), notes=(said,) if said else (), lost=lost,
+        np.array(gpu.name, np.int64)[others][order], names, dropped=dict(+dropped), notes=(said,) if said else (), lost=lost,
     )  # fmt: skip
 
 
@@ -326,9 +337,9 @@ def _with_steps(trace: RankTrace, steps: Sequence[tuple[int, int]]) -> RankTrace
     return replace(trace, steps=(len(steps), silent))
 
 
-def _printable(name: Word) -> str:
+def _printable(name: Word, most: int = MOST_NAME) -> str:
     """A name from a trace as it may stand in a table or on a terminal."""
-    return printable(str(name)[:MOST_NAME].replace("\n", "?"))
+    return printable(str(name)[:most].replace("\n", "?"))
 
 
 def _key(value: Word) -> str:

@@ -2,8 +2,9 @@
 
 All ranks leave a collective at about the same time, so kernels of the same collective end together (seed paper,
 section 3). Their durations need no common clock, but this check does: a rank's clock may be off by a constant, which is
-found as the offset under which most ends agree. A profiler that lost kernels shifts the index; so do windows that were
-cut independently. Both show as ends that agree under another shift of the index.
+found as the offset under which most ends agree, and it may drift, which is found as the line through the differences of
+ends that most of them are near to. A profiler that lost kernels shifts the index; so do windows that were cut
+independently. Both show as ends that agree under another shift of the index.
 """
 
 from __future__ import annotations
@@ -21,6 +22,44 @@ Places = NDArray[np.int64]
 NEAR = 8  # shifts of the index tried to both sides
 FREQUENT = 16  # further shifts, those at which most nearest ends lie
 LEAST = 3  # ends that must agree before a clock is said to be off
+LEAST_DRIFT = 8  # before it is said to drift
+MOST_DRIFT = 500e-6  # as far as clocks are slewed on purpose (adjtime of Linux and the BSDs, ntpd); crystals are within 100 ppm
+SLOPES_FROM = 64  # ends
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How far ahead of another rank's clock one is: by ``offset`` ns at ``origin`` ns, and ``rate`` ns more each ns."""
+
+    offset: int = 0
+    rate: float = 0.0
+    origin: int = 0
+
+    def ahead(self, time: Times) -> Times:
+        """By how much, ns, at each time of this clock.
+
+        >>> Clock(5, 20e-6, 1000).ahead(np.array([1000, 101_000])).tolist()
+        [5, 7]
+        """
+        return self.offset + np.rint(self.rate * (time - self.origin)).astype(np.int64)
+
+    @classmethod
+    def drifting(cls, time: Times, ahead: Times) -> Clock:
+        """The line through differences of ends, which may be wrong for a third of them (Theil 1950, Sen 1968).
+
+        >>> time = np.arange(0, 10**9, 10**7)
+        >>> clock = Clock.drifting(time, 300 + time // 50_000)
+        >>> clock.offset, round(clock.rate * 1e6, 6)
+        (300, 20.0)
+        """
+        origin, middle = int(time[0]), int(np.median(ahead))
+        x, y = (time - origin).astype(float), (ahead - middle).astype(float)
+        few = np.unique(np.linspace(0, len(x) - 1, SLOPES_FROM).astype(int))
+        before, after = np.triu_indices(len(few), 1)
+        run = x[few[after]] - x[few[before]]
+        slopes = (y[few[after]] - y[few[before]])[run > 0] / run[run > 0]
+        rate = float(np.median(slopes)) if len(slopes) else 0.0
+        return cls(middle + round(float(np.median(y - rate * x))), rate, origin)
 
 
 @dataclass(frozen=True)
@@ -43,10 +82,10 @@ class Kernels:
 
 @dataclass(frozen=True)
 class Pairing:
-    """For each kernel of a reference rank the place of the other rank's kernel, or -1, and that rank's clock offset."""
+    """For each kernel of a reference rank the place of the other rank's kernel, or -1, and that rank's clock."""
 
     place: Places
-    offset: int
+    clock: Clock
 
     @property
     def count(self) -> int:
@@ -54,27 +93,29 @@ class Pairing:
         return int((self.place >= 0).sum())
 
 
-def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[int] = ()) -> Pairing:
+def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[Clock] = ()) -> Pairing:
     """Pair the kernels of two ranks whose labels are the same and whose ends agree within ``tolerance`` (ns).
 
-    A common clock, and clock offsets that are ``known`` already, are preferred to a new offset, unless that pairs at
-    least two kernels and a tenth more; a new offset needs ``LEAST`` pairs and half of the shorter sequence. Sequence
-    numbers come first where both have them, and ends that agree confirm them.
+    A common clock, and clocks that are ``known`` already, are preferred to a new offset, and that to a drift, unless
+    the new one pairs at least two kernels and a tenth more; it needs ``LEAST`` pairs (a drift ``LEAST_DRIFT``) and half
+    of the shorter sequence. Sequence numbers come first where both have them, and ends that agree confirm them.
     """
-    if not len(reference) or not len(other):
-        return Pairing(np.full(len(reference), -1), 0)
+    shorter = min(len(reference), len(other))
+    if not shorter:
+        return Pairing(np.full(len(reference), -1), Clock())
     if len(reference.number) and len(other.number):
         numbered = _by_number(reference, other, tolerance)
-        if 2 * numbered.count >= min(len(reference), len(other)):
+        if 2 * numbered.count >= shorter:
             return numbered
-    offsets = list(dict.fromkeys([0, *known]))
-    on_known = max((_at(reference, other, offset, tolerance) for offset in offsets), key=lambda found: found.count)
-    if on_known.count == min(len(reference), len(other)):
-        return on_known
-    free = max((_at(reference, other, offset, tolerance) for offset in _offsets(reference, other)),
-               key=lambda found: (found.count, -abs(found.offset)), default=on_known)  # fmt: skip
-    needed = max(LEAST, min(len(reference), len(other)) / 2, on_known.count + 2, 1.1 * on_known.count)
-    return free if free.count >= needed else on_known
+    clocks = list(dict.fromkeys([Clock(), *known]))
+    best = max((_at(reference, other, clock, tolerance) for clock in clocks), key=lambda found: found.count)
+    for least, further in ((LEAST, _offsets), (LEAST_DRIFT, _drifts)):
+        if best.count == shorter:
+            break
+        free = max((_at(reference, other, clock, tolerance) for clock in further(reference, other)),
+                   key=lambda found: (found.count, -abs(found.clock.offset)), default=best)  # fmt: skip
+        best = free if free.count >= max(least, shorter / 2, best.count + 2, 1.1 * best.count) else best
+    return best
 
 
 def _by_number(reference: Kernels, other: Kernels, tolerance: int) -> Pairing:
@@ -83,34 +124,51 @@ def _by_number(reference: Kernels, other: Kernels, tolerance: int) -> Pairing:
     ours, theirs = ours[same], theirs[same]
     place = np.full(len(reference), -1)
     if not len(ours):
-        return Pairing(place, 0)
+        return Pairing(place, Clock())
     apart = other.end[theirs] - reference.end[ours]
-    offset = int(np.median(apart)) if len(apart) >= LEAST and np.median(np.abs(apart)) > tolerance else 0
-    close = np.abs(apart - offset) <= tolerance
+    off = len(apart) >= LEAST and np.median(np.abs(apart)) > tolerance
+    clock = Clock(int(np.median(apart))) if off else Clock()
+    close = np.abs(apart - clock.offset) <= tolerance
+    if not close.all() and len(apart) >= LEAST_DRIFT:
+        drifting = Clock.drifting(other.end[theirs], apart)
+        closer = np.abs(apart - drifting.ahead(other.end[theirs])) <= tolerance
+        if abs(drifting.rate) <= MOST_DRIFT and closer.sum() >= max(close.sum() + 2, 1.1 * close.sum()):
+            clock, close = drifting, closer
     place[ours[close]] = theirs[close]
-    return Pairing(place, offset)
+    return Pairing(place, clock)
 
 
-def _offsets(reference: Kernels, other: Kernels) -> list[int]:
+def _offsets(reference: Kernels, other: Kernels) -> list[Clock]:
     """Clock offsets worth trying: what the ends differ by, in the median, under each shift of the index."""
     found = []
     for shift in _near_shifts(reference, other):
         ours, theirs = _shifted(reference, other, shift)
         if len(ours) >= LEAST:
-            found.append(int(np.median(other.end[theirs] - reference.end[ours])))
+            found.append(Clock(int(np.median(other.end[theirs] - reference.end[ours]))))
     return found
 
 
-def _at(reference: Kernels, other: Kernels, offset: int, tolerance: int) -> Pairing:
-    """The pairs under one clock offset: under the shift of the index that pairs most, and others where it leaves gaps.
+def _drifts(reference: Kernels, other: Kernels) -> list[Clock]:
+    """Drifting clocks worth trying: the line through what the ends differ by, under each shift of the index."""
+    found = []
+    for shift in _near_shifts(reference, other):
+        ours, theirs = _shifted(reference, other, shift)
+        if len(ours) >= LEAST_DRIFT:
+            found.append(Clock.drifting(other.end[theirs], other.end[theirs] - reference.end[ours]))
+    return [clock for clock in found if abs(clock.rate) <= MOST_DRIFT]
+
+
+def _at(reference: Kernels, other: Kernels, clock: Clock, tolerance: int) -> Pairing:
+    """The pairs under one clock: under the shift of the index that pairs most, and others where it leaves gaps.
 
     Among shifts that pair as many, the one whose ends are closest comes first: kernels may be shorter than the
     tolerance.
     """
     found = []
-    for shift in dict.fromkeys([*_near_shifts(reference, other), *_frequent_shifts(reference, other, offset)]):
+    end = other.end - clock.ahead(other.end)
+    for shift in dict.fromkeys([*_near_shifts(reference, other), *_frequent_shifts(reference.end, end)]):
         ours, theirs = _shifted(reference, other, shift)
-        apart = np.abs(other.end[theirs] - reference.end[ours] - offset)
+        apart = np.abs(end[theirs] - reference.end[ours])
         close = apart <= tolerance
         if close.any():
             found.append((-int(close.sum()), float(np.median(apart[close])), abs(shift), ours[close], theirs[close]))
@@ -120,7 +178,7 @@ def _at(reference: Kernels, other: Kernels, offset: int, tolerance: int) -> Pair
         free = (place[ours] < 0) & ~taken[theirs]
         place[ours[free]] = theirs[free]
         taken[theirs[free]] = True
-    return Pairing(place, offset)
+    return Pairing(place, clock)
 
 
 def _near_shifts(reference: Kernels, other: Kernels) -> list[int]:
@@ -129,12 +187,13 @@ def _near_shifts(reference: Kernels, other: Kernels) -> list[int]:
     return [shift for shift in shifts if -len(reference) < shift < len(other)]
 
 
-def _frequent_shifts(reference: Kernels, other: Kernels, offset: int) -> list[int]:
-    order = np.argsort(other.end, kind="stable")
-    nearest = np.searchsorted(other.end[order], reference.end + offset)
+def _frequent_shifts(reference: Times, other: Times) -> list[int]:
+    order = np.argsort(other, kind="stable")
+    nearest = np.searchsorted(other[order], reference)
     nearest = order[np.clip(nearest, 0, len(other) - 1)]
     common = Counter((nearest - np.arange(len(reference))).tolist()).most_common(FREQUENT)
-    return [int(shift) + step for shift, _ in common for step in (0, -1)]
+    shifts = (int(shift) + step for shift, _ in common for step in (0, -1))
+    return [shift for shift in shifts if -len(reference) < shift < len(other)]
 
 
 def _shifted(reference: Kernels, other: Kernels, shift: int) -> tuple[Places, Places]:
@@ -154,6 +213,8 @@ def together(reference: Kernels, others: Sequence[Kernels], pairings: Sequence[P
     places = np.column_stack([np.arange(len(reference)), *(pairing.place for pairing in pairings)])
     places = places[(places >= 0).all(axis=1)]
     ends = [reference.end[places[:, 0]]]
-    ends += [other.end[places[:, i + 1]] - pairings[i].offset for i, other in enumerate(others)]
+    for i, (other, pairing) in enumerate(zip(others, pairings, strict=True), 1):
+        end = other.end[places[:, i]]
+        ends.append(end - pairing.clock.ahead(end))
     spread = np.ptp(np.column_stack(ends), axis=1) if len(places) else np.zeros(0)
     return places[spread <= tolerance]

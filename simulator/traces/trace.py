@@ -25,11 +25,13 @@ class ProcessGroup:
         name: as the trace names it, or ``stream 84`` where it does not.
         ranks: its members; None where the trace does not say.
         size: how many they are; None where the trace does not say.
+        inferred: whether its kernels are not known to be collectives, but behave like them.
     """
 
     name: str
     ranks: tuple[int, ...] | None = None
     size: int | None = None
+    inferred: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,11 @@ class RankTrace:
         world: ranks of the job; None where the trace does not say.
         groups: process groups that its collectives belong to.
         collectives: one row per collective kernel, by start: ``start``, ``duration``, ``group`` (place in ``groups``),
-            ``operation``, ``bytes`` and ``sequence`` (-1 where unknown).
+            ``operation``, ``bytes``, ``sequence`` and ``peer``, the rank at the other end (-1 where unknown).
         start, duration: the other kernels, by start.
         gemm: which of those multiply matrices.
+        name: place of the name of each of those in ``names``.
+        names: of kernels.
         steps: profiler steps of the trace, and how many of them have no kernel at all.
         dropped: how many kernels were left out, by reason.
         notes: what else a reader should know, in words.
@@ -60,6 +64,8 @@ class RankTrace:
     start: Times
     duration: Times
     gemm: NDArray[np.bool_]
+    name: NDArray[np.int64]
+    names: tuple[str, ...]
     steps: tuple[int, int] = (0, 0)
     dropped: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
