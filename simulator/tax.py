@@ -101,11 +101,11 @@ def costs(waits: Array) -> Cost:
 
     fastest = waits.max(axis=1)
     saved = by_rank(second - waits.min(axis=1)) / collectives
-    others = (waits.sum() - waits.sum(axis=0)) / (collectives * (ranks - 1))
+    others = waits.sum(axis=1, keepdims=True) - waits
+    others[np.arange(collectives), last] -= (ranks - 1) * second
+    without = np.maximum(others, 0.0).mean(axis=0) / (ranks - 1)
     whole = fastest.sum()
-    return Cost(
-        np.bincount(last, minlength=ranks), by_rank(fastest) / (whole if whole > 0 else 1.0), saved, others - saved
-    )
+    return Cost(np.bincount(last, minlength=ranks), by_rank(fastest) / (whole if whole > 0 else 1.0), saved, without)
 
 
 def persistence(repeats: int, collectives: int, ranks: int) -> float:

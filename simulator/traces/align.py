@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from simulator.arrays import Times
 from simulator.checks import InputError
 from simulator.lazy import pd
-from simulator.traces.kernels import LOOSE, SYMMETRIC
+from simulator.traces.kernels import LOOSE, PAIRED, SYMMETRIC
 from simulator.traces.match import LEAST, Clock, Kernels, Places, pair, together
 from simulator.traces.trace import ProcessGroup, RankTrace
 
 Status = Literal["ok", "partial", "refused"]
 MOST_NAMED = 8  # ranks in a sentence
+MOST_UNEQUAL = 1.5  # most and fewest kernels of an exchange between all ranks; of a pipeline's it is 2 at least
 LEAST_SAID = 1e-6  # of a clock's drift
 
 
@@ -45,6 +46,7 @@ class Group:
         places: place of each kernel among all of the group's kernels on its rank; empty without start times.
         label: what each collective is called: its step, or its place on the first rank.
         kernels: of each rank all of the group's kernels, matched or not; empty where there are no start times.
+        clocks: of ranks, against the first one's, where they are known to differ.
         leading: operations that come before the compute of their step, which then cannot be what they wait for.
     """
 
@@ -58,6 +60,7 @@ class Group:
     places: Places
     label: NDArray[np.int64]
     kernels: Mapping[int, pd.DataFrame] = field(default_factory=dict)
+    clocks: Mapping[int, Clock] = field(default_factory=dict)
     leading: frozenset[str] = frozenset()
 
     @property
@@ -71,18 +74,29 @@ class Group:
         return self.start + self.duration
 
 
-def align(traces: Sequence[RankTrace], tolerance: int) -> list[Group]:
+def align(traces: Sequence[RankTrace], tolerance: int, doubtful: bool = False) -> list[Group]:
     """Match the collectives of all process groups.
 
     Args:
         traces: one per rank.
         tolerance: how far the ends of a collective may lie apart, ns, after clock offsets and drifts.
+        doubtful: whether there are other kernels that may be collectives; groups of kernels that look like some say so.
 
     Raises:
         InputError: for a rank that two files claim, and for files of different jobs.
     """
     check_one_job(traces)
-    return [_match(group, own, traces, tolerance) for group, own in _gather(traces).items()]
+    gathered = _gather(traces)
+    inferred = {rank for group, own in gathered.items() if group.inferred or doubtful for rank in own}
+    return [_match(group, own, traces, tolerance, inferred) for group, own in gathered.items()]
+
+
+def clocks_of(groups: Sequence[Group]) -> dict[tuple[int, int], Clock]:
+    """The clocks that matched collectives tell: of the second of two ranks against the first."""
+    return {
+        (group.ranks[0], rank): group.clocks.get(rank, Clock())
+        for group in groups if len(group.duration) >= LEAST for rank in group.ranks[1:]
+    }  # fmt: skip
 
 
 def check_one_job(traces: Sequence[RankTrace]) -> None:
@@ -134,15 +148,25 @@ def _streams(traces: Sequence[RankTrace]) -> dict[int, ProcessGroup]:
 
 
 def _match(
-    group: ProcessGroup, own: Mapping[int, pd.DataFrame], traces: Sequence[RankTrace], tolerance: int
+    group: ProcessGroup, own: Mapping[int, pd.DataFrame], traces: Sequence[RankTrace], tolerance: int,
+    inferred: Container[int],
 ) -> Group:  # fmt: skip
     absent = _absent(group, own, traces)
     operations = list(dict.fromkeys(name for kernels in own.values() for name in kernels["operation"]))
-    # Most frequent first: what it says about clocks helps where there are few to say it.
-    operations.sort(key=lambda name: -max(int((kernels["operation"] == name).sum()) for kernels in own.values()))
+    # Most frequent first: what it says about clocks helps where there are few to say it. What may be exchanged by pairs
+    # of ranks comes last: a periodic pipeline matches itself under a shift, which reads as a clock.
+    operations.sort(
+        key=lambda name: (
+            name == "send_recv",
+            -max(int((kernels["operation"] == name).sum()) for kernels in own.values()),
+        )
+    )
     clocks: dict[int, Clock] = {}
     parts = [_match_operation(name, own, clocks, tolerance, absent) for name in operations]
     ranks = tuple(own)
+    doubt = "it is not known to be a collective, but its ends agree where its starts do not" if group.inferred else ""
+    if not group.inferred and any(rank in inferred for rank in ranks):
+        doubt = "other kernels look like collectives, too"
     places = np.concatenate([found for _, found in parts])
     places = places[np.argsort(places[:, 0], kind="stable")]
     first = own[ranks[0]]
@@ -151,7 +175,7 @@ def _match(
     return Group(
         name=_label(group, traces),
         ranks=ranks,
-        verdicts=tuple(_and_clocks(verdict, offsets, drifts, tolerance) for verdict, _ in parts),
+        verdicts=tuple(_doubted(_and_clocks(verdict, offsets, drifts, tolerance), doubt) for verdict, _ in parts),
         operation=first["operation"].to_numpy(str)[places[:, 0]],
         bytes=first["bytes"].to_numpy(np.int64)[places[:, 0]],
         start=np.column_stack([_on_common_clock(kernels, clocks.get(rank), middle) for rank, kernels in columns]),
@@ -159,6 +183,7 @@ def _match(
         places=places,
         label=places[:, 0],
         kernels=own,
+        clocks=clocks,
     )
 
 
@@ -170,12 +195,17 @@ def _match_operation(
     counts = {rank: len(found) for rank, found in places.items()}
     nothing = np.zeros((0, len(own)), np.int64)
     silent = [rank for rank, count in counts.items() if not count]
+    if operation in PAIRED:
+        return Verdict(operation, "refused", _why_paired(operation, counts)), nothing
     if len(own) < 2:
         return Verdict(
             operation, "refused", f"a tax needs two ranks, and only {_named(list(own))} has a trace{absent}"
         ), nothing
     if silent:
         return Verdict(operation, "refused", f"{_named(silent)} ran none of them{absent}"), nothing
+    least, most = min(counts.values()), max(counts.values())
+    if operation == "send_recv" and most >= MOST_UNEQUAL * least:
+        return Verdict(operation, "refused", _why_paired(operation, counts)), nothing
     labels = _labels(operation, own, places)
     sequences = {rank: _kernels(own[rank], places[rank], labels[rank]) for rank in own}
     first, *rest = own
@@ -184,8 +214,10 @@ def _match_operation(
         for rank in rest
     }  # fmt: skip
     others = [sequences[rank] for rank in rest]
+    shifted = [found for rank, found in pairings.items() if found.clock not in (Clock(), clocks.get(rank))]
+    if operation == "send_recv" and not all(np.array_equal(found.place, np.arange(most)) for found in shifted):
+        return Verdict(operation, "refused", _why_refused(operation, sequences, 0, tolerance)), nothing
     matched = together(sequences[first], others, list(pairings.values()), tolerance)
-    least, most = min(counts.values()), max(counts.values())
     if len(matched) < max(1, least / 2):
         return Verdict(operation, "refused", _why_refused(operation, sequences, len(matched), tolerance)), nothing
     for rank, pairing in pairings.items():
@@ -285,6 +317,12 @@ def _and_clocks(
     return replace(verdict, reason="; ".join(filter(None, [verdict.reason, *said])))
 
 
+def _doubted(verdict: Verdict, doubt: str) -> Verdict:
+    if not doubt or verdict.status == "refused":
+        return verdict
+    return replace(verdict, status="partial", reason="; ".join(filter(None, [verdict.reason, doubt])))
+
+
 def _lost(counts: Mapping[int, int], matched: Places, most: int) -> str:
     """What to say where not every kernel found its partners."""
     if len(matched) == most:
@@ -297,6 +335,13 @@ def _lost(counts: Mapping[int, int], matched: Places, most: int) -> str:
     reasons += [", ".join(fewer[:MOST_NAMED])] if fewer else []
     reasons += [f"{apart} set apart: no common end"] if apart > 0 else []
     return "; ".join(reasons)
+
+
+def _why_paired(operation: str, counts: Mapping[int, int]) -> str:
+    """What to say of kernels that have two ranks each."""
+    least, most = min(counts.values()), max(counts.values())
+    said = "each is between two ranks, so that no tax over the group can be given"
+    return said if operation in PAIRED else f"ranks have from {least} to {most} of them, so {said}"
 
 
 def _why_refused(operation: str, sequences: Mapping[int, Kernels], matched: int, tolerance: int) -> str:

@@ -12,8 +12,10 @@ from simulator.files.tables import write_csv
 from simulator.lazy import pd
 from simulator.traces import measure
 from simulator.traces.align import Group
+from simulator.traces.pairs import pair_table
 from simulator.traces.ranks import LeftOut
 from simulator.traces.trace import RankTrace
+from simulator.traces.waiting import Waiting
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,13 @@ class Findings:
         block_summary: one row per group and kind of block.
         explanation: whether compute explains the wait, one row per group and operation.
         apart: tax and spread of compute of each collective that has a block before it.
+        pairs: waits of sends and receives, one row per sender and receiver (``pairs.pair_table``).
         ranks: one row per file; empty for a table of operations.
         groups: process groups with the durations of their collectives by rank.
         dropped: kernels that could not be used, by reason.
         left_out: files that were not used.
         notes: how files were taken for ranks and windows.
+        waiting: kernels that no name says are collectives, but that behave like some, or hint at it.
     """
 
     summary: pd.DataFrame
@@ -42,16 +46,18 @@ class Findings:
     block_summary: pd.DataFrame
     explanation: pd.DataFrame
     apart: pd.DataFrame
+    pairs: pd.DataFrame
     ranks: pd.DataFrame
     groups: Sequence[Group] = ()
     dropped: Mapping[str, int] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
     notes: Sequence[str] = ()
+    waiting: Sequence[Waiting] = ()
 
     @property
     def usable(self) -> bool:
-        """Whether any tax was measured."""
-        return bool(self.summary["status"].isin(["ok", "partial"]).any())
+        """Whether any tax was measured, or waits of pairs of ranks."""
+        return bool(self.summary["status"].isin(["ok", "partial"]).any()) or len(self.pairs) > 0
 
     def write(self, folder: Path) -> None:
         """Write all tables into an existing folder."""
@@ -61,17 +67,16 @@ class Findings:
         self.blocks.to_parquet(folder / "blocks.parquet", index=False)
         write_csv(self.block_summary, folder / "block_summary.csv")
         write_csv(self.explanation, folder / "explanation.csv")
+        if len(self.pairs):
+            write_csv(self.pairs, folder / "pairs.csv")
         if len(self.ranks):
             write_csv(self.ranks, folder / "ranks.csv")
 
 
 def findings_of(
-    groups: Sequence[Group],
-    blocks: pd.DataFrame,
-    traces: Sequence[RankTrace] = (),
-    left_out: Sequence[LeftOut] = (),
-    notes: Sequence[str] = (),
-) -> Findings:
+    groups: Sequence[Group], blocks: pd.DataFrame, tolerance: int, traces: Sequence[RankTrace] = (),
+    left_out: Sequence[LeftOut] = (), notes: Sequence[str] = (), waiting: Sequence[Waiting] = (),
+) -> Findings:  # fmt: skip
     tax, stragglers = measure.tax_table(groups), measure.straggler_table(groups)
     leading = {(group.name, operation) for group in groups for operation in group.leading}
     after = [key not in leading for key in zip(tax["group"], tax["operation"], strict=True)]
@@ -84,11 +89,13 @@ def findings_of(
         block_summary=measure.block_table(blocks),
         explanation=measure.explanation_table(apart),
         apart=apart,
+        pairs=pair_table([group for group in groups if group.kernels], tolerance),
         ranks=pd.DataFrame([_rank_row(trace) for trace in traces]),
         groups=groups,
         dropped=sum((Counter(trace.dropped) for trace in traces), Counter()),
         left_out=left_out,
         notes=notes,
+        waiting=waiting,
     )
 
 

@@ -23,8 +23,9 @@ NEAR = 8  # shifts of the index tried to both sides
 FREQUENT = 16  # further shifts, those at which most nearest ends lie
 LEAST = 3  # ends that must agree before a clock is said to be off
 LEAST_DRIFT = 8  # before it is said to drift
-MOST_DRIFT = 500e-6  # as far as clocks are slewed on purpose (adjtime of Linux and the BSDs, ntpd); crystals are within 100 ppm
+MOST_DRIFT = 500e-6  # crystals are within 100 ppm, and this is how far ntpd and adjtime slew a clock on purpose
 SLOPES_FROM = 64  # ends
+TRIED = 4  # drifting clocks
 
 
 @dataclass(frozen=True)
@@ -108,14 +109,22 @@ def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[Clo
         if 2 * numbered.count >= shorter:
             return numbered
     clocks = list(dict.fromkeys([Clock(), *known]))
-    best = max((_at(reference, other, clock, tolerance) for clock in clocks), key=lambda found: found.count)
+    best = max((pair_at(reference, other, clock, tolerance) for clock in clocks), key=lambda found: found.count)
     for least, further in ((LEAST, _offsets), (LEAST_DRIFT, _drifts)):
         if best.count == shorter:
             break
-        free = max((_at(reference, other, clock, tolerance) for clock in further(reference, other)),
+        free = max((pair_at(reference, other, clock, tolerance) for clock in further(reference, other, tolerance)),
                    key=lambda found: (found.count, -abs(found.clock.offset)), default=best)  # fmt: skip
         best = free if free.count >= max(least, shorter / 2, best.count + 2, 1.1 * best.count) else best
-    return best
+    return _refined(reference, other, best, tolerance) if best.clock.rate else best
+
+
+def _refined(reference: Kernels, other: Kernels, found: Pairing, tolerance: int) -> Pairing:
+    """The pairs under the line through all ends that were found to be pairs."""
+    ours = np.flatnonzero(found.place >= 0)
+    end = other.end[found.place[ours]]
+    again = pair_at(reference, other, Clock.drifting(end, end - reference.end[ours]), tolerance)
+    return again if again.count >= found.count else found
 
 
 def _by_number(reference: Kernels, other: Kernels, tolerance: int) -> Pairing:
@@ -138,7 +147,7 @@ def _by_number(reference: Kernels, other: Kernels, tolerance: int) -> Pairing:
     return Pairing(place, clock)
 
 
-def _offsets(reference: Kernels, other: Kernels) -> list[Clock]:
+def _offsets(reference: Kernels, other: Kernels, _: int) -> list[Clock]:
     """Clock offsets worth trying: what the ends differ by, in the median, under each shift of the index."""
     found = []
     for shift in _near_shifts(reference, other):
@@ -148,21 +157,30 @@ def _offsets(reference: Kernels, other: Kernels) -> list[Clock]:
     return found
 
 
-def _drifts(reference: Kernels, other: Kernels) -> list[Clock]:
-    """Drifting clocks worth trying: the line through what the ends differ by, under each shift of the index."""
+def _drifts(reference: Kernels, other: Kernels, tolerance: int) -> list[Clock]:
+    """Drifting clocks worth trying: lines through what the ends differ by, under each shift of the index.
+
+    Lost kernels change the shift on the way, so that halves are tried, too; those lines near most ends are returned.
+    """
     found = []
     for shift in _near_shifts(reference, other):
         ours, theirs = _shifted(reference, other, shift)
-        if len(ours) >= LEAST_DRIFT:
-            found.append(Clock.drifting(other.end[theirs], other.end[theirs] - reference.end[ours]))
-    return [clock for clock in found if abs(clock.rate) <= MOST_DRIFT]
+        end = other.end[theirs]
+        apart = end - reference.end[ours]
+        half = len(ours) // 2
+        for part in (slice(None), slice(None, half), slice(half, None)):
+            if len(end[part]) >= LEAST_DRIFT:
+                clock = Clock.drifting(end[part], apart[part])
+                found.append((int((np.abs(apart - clock.ahead(end)) <= tolerance).sum()), clock))
+    found = [(count, clock) for count, clock in found if abs(clock.rate) <= MOST_DRIFT]
+    return [clock for _, clock in sorted(found, key=lambda entry: -entry[0])[:TRIED]]
 
 
-def _at(reference: Kernels, other: Kernels, clock: Clock, tolerance: int) -> Pairing:
-    """The pairs under one clock: under the shift of the index that pairs most, and others where it leaves gaps.
+def pair_at(reference: Kernels, other: Kernels, clock: Clock, tolerance: int) -> Pairing:
+    """The pairs under one clock of the other rank.
 
-    Among shifts that pair as many, the one whose ends are closest comes first: kernels may be shorter than the
-    tolerance.
+    First come those under the shift of the index that pairs most, then others where it leaves gaps. Among shifts that
+    pair as many, the one whose ends are closest comes first: kernels may be shorter than the tolerance.
     """
     found = []
     end = other.end - clock.ahead(other.end)

@@ -34,7 +34,7 @@ NAMES = {  # the kernel, and the collective as PyTorch names it
     Kind.REDUCE: ("ncclDevKernel_Reduce", "reduce"),
     Kind.GATHER: ("ncclDevKernel_SendRecv", "gather"),  # grouped sends and receives
     Kind.SCATTER: ("ncclDevKernel_SendRecv", "scatter"),
-    Kind.SEND: ("ncclDevKernel_SendRecv", "send"),
+    Kind.SEND: ("ncclDevKernel_SendRecv", "sendrecv"),  # of all ranks at once, each to the next
 }
 PART_IN = {Kind.ALL_GATHER, Kind.GATHER}  # a rank puts in a part; PyTorch records the sizes of the root on every rank
 PART_OUT = {Kind.REDUCE_SCATTER, Kind.SCATTER}  # a rank gets out a part

@@ -15,13 +15,14 @@ from simulator.tasks.trace_report import words
 from simulator.tasks.trace_report.page import page
 from simulator.tasks.trace_report.pictures import pictures
 from simulator.traces import tables
-from simulator.traces.align import Group, align
+from simulator.traces.align import Group, align, clocks_of
 from simulator.traces.blocks import COLUMNS, between_collectives
 from simulator.traces.files import TABLES, find
 from simulator.traces.findings import Findings, findings_of
 from simulator.traces.reader import read_job
 from simulator.traces.summary import summarise, write_summary
 from simulator.traces.trace import RankTrace
+from simulator.traces.waiting import BY_NAME, Waiting, as_collectives, unnamed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ class TraceReport(Task):
                     "table, or traces ending in .json or .json.gz",
                 )
             groups, blocks = tables.read(paths[0], self.table, tolerance)
-            return findings_of(groups, blocks)
+            return findings_of(groups, blocks, tolerance)
         job = read_job(
             paths, ranks=self.ranks, more=self.collective_kernels, broken=self.broken, most_bytes=self.most_bytes,
             workers=self.workers, gloo=self.gloo, progress=progress,
@@ -78,15 +79,16 @@ class TraceReport(Task):
                 else f"window {self.window} alone"
             )
             notes.append(f"{len(job.windows)} profiling windows, in the order of the files' names: {which}")
-        groups, blocks = [], []
+        groups, blocks, traces, waiting = [], [], [], []
         for i, window in chosen:
-            own = align(window, tolerance)
+            own, window, found = _matched(window, tolerance)
+            waiting += found
+            traces += window
             own = [replace(group, name=f"window {i}, {group.name}") for group in own] if len(chosen) > 1 else own
             groups += own
             blocks.append(_blocks(own, window))
-        traces = [trace for _, window in chosen for trace in window]
         table = pd.concat([part for part in blocks if len(part)] or blocks[:1], ignore_index=True)
-        return findings_of(groups, table, traces, job.left_out, notes)
+        return findings_of(groups, table, tolerance, traces, job.left_out, notes, waiting)
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         findings = self.find(progress)
@@ -110,6 +112,17 @@ class TraceReport(Task):
         )
         (folder / "report.html").write_text(whole, encoding="utf-8")
         return Outcome(f"{self.name}: {words.text(findings)}", findings.usable).lacking(wrong)
+
+
+def _matched(traces: Sequence[RankTrace], tolerance: int) -> tuple[list[Group], Sequence[RankTrace], list[Waiting]]:
+    """Process groups, traces and waiting kernels; kernels that behave like collectives are among those of the traces."""
+    groups = align(traces, tolerance)
+    waiting = unnamed(traces, tolerance, clocks_of(groups))
+    behaving = [found for found in waiting if found.doubt != BY_NAME]
+    if behaving:
+        traces = as_collectives(traces, behaving)
+        groups = align(traces, tolerance, doubtful=any(found.doubt for found in behaving))
+    return groups, traces, waiting
 
 
 def _blocks(groups: Sequence[Group], traces: Sequence[RankTrace]) -> pd.DataFrame:

@@ -9,7 +9,9 @@ from typing import Any
 from simulator.lazy import pd
 from simulator.tax import persistence
 from simulator.text import duration, grid, percent, printable
+from simulator.traces import kernels
 from simulator.traces.findings import Findings
+from simulator.traces.waiting import Waiting
 
 MOST_NOTES = 20
 
@@ -30,6 +32,7 @@ def tables(findings: Findings) -> list[tuple[str, list[Sequence[str]]]]:
     found = {
         "synchronization tax": _tax_rows(findings.summary),
         "does compute explain the wait?": _explanation_rows(findings.explanation),
+        "point to point": _pair_rows(findings.pairs),
         "compute blocks": _block_rows(findings.block_summary),
     }
     whole = [(heading, list(rows)) for heading, rows in found.items()]
@@ -45,10 +48,12 @@ def lead(findings: Findings) -> str:
     """What was read and measured, in a sentence."""
     summary, ranks = findings.summary, findings.ranks
     measured = int(summary["collectives"].sum())
-    groups = summary["group"].nunique()
+    groups, pairs = summary["group"].nunique(), len(findings.pairs)
     what = f"{measured:,} collectives measured, in {groups} process group{'s' * (groups != 1)}"
-    if not findings.usable:
+    if not measured:
         what = "no tax can be given" if len(summary) else "no collectives, so no tax"
+    if pairs:
+        what += f"; waits of {pairs} pair{'s' * (pairs != 1)} of ranks"
     if not len(ranks):
         return what
     world = ranks["world"].dropna()
@@ -107,6 +112,16 @@ def _explanation_rows(explanation: pd.DataFrame) -> Iterator[Sequence[str]]:
         )  # fmt: skip
 
 
+def _pair_rows(pairs: pd.DataFrame) -> Iterator[Sequence[str]]:
+    yield "group, sender -> receiver", "count", "receiver waits", "p99", "share", "sender waits"
+    for row in pairs.to_dict("records"):
+        yield (
+            f"{row['group']}, {row['sender']} -> {row['receiver']}", f"{row['transfers']:,}",
+            duration(row["receiver_wait_mean"]), duration(row["receiver_wait_p99"]),
+            percent(row["receiver_wait_share"]), duration(row["sender_wait_mean"]),
+        )  # fmt: skip
+
+
 def _apart(row: Mapping[str, Any], what: str) -> tuple[str, str]:
     spread, correlation = row[f"{what}_spread"], row[f"{what}_correlation"]
     return "" if isnan(spread) else duration(spread), "" if isnan(correlation) else f"{correlation:.2f}"
@@ -122,11 +137,27 @@ def _block_rows(blocks: pd.DataFrame) -> Iterator[Sequence[str]]:
         yield f"{row['group']}, {row['block']}", str(row["ranks"]), f"{row['blocks']:,}", *means, variation
 
 
+def _waiting(found: Waiting) -> str:
+    """What to say of a kernel that no name says is a collective."""
+    name = kernels.short(found.name)
+    time, key = f"{percent(found.share)} of the GPU time", f"collective_kernels=[{name}]"
+    if not found.ranks:
+        return (
+            f"{name} may wait for other ranks, {found.doubt}; {time}, counted as compute ({key} if it is a collective)"
+        )
+    what = "communication between ranks" if found.paired else "a collective"
+    return (
+        f"{name} looks like {what}: on {len(found.ranks)} ranks it ends together where it starts apart; {time}, not "
+        f"counted as compute ({key} says that it is one)"
+    )
+
+
 def _notes(findings: Findings) -> Iterator[str]:
     """What a reader must know: what was refused, left out or dropped."""
     for row in findings.summary[findings.summary["reason"] != ""].to_dict("records"):
         yield f"{row['group']}, {row['operation']}: {row['status']}: {row['reason']}"
     yield from findings.notes
+    yield from map(_waiting, findings.waiting)
     for left_out in findings.left_out:
         yield f"left out {left_out.path.name}: {left_out.reason}"
     for row in findings.ranks.to_dict("records"):

@@ -1,0 +1,243 @@
+"""Kernels that wait for other ranks though no name says so: found by how they behave.
+
+A kernel that waits ends when the last rank arrives: over ranks its ends agree while its starts do not, and its duration
+is explained by how early it started. Work that is equal on all ranks ends as far apart as it started, and unequal work
+further. So of the squares by which starts lie apart over ranks, a kernel that waits leaves next to nothing in its ends
+(``explained`` near 1), any other kernel leaves all (0 or less).
+
+A rank that is always late by as much looks like one whose clock is off and whose kernel is shorter; therefore what
+varies from one instance to the next must be explained, too, which needs no common clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.arrays import Array, Times
+from simulator.lazy import pd
+from simulator.traces import kernels
+from simulator.traces.match import LEAST_DRIFT, MOST_DRIFT, Clock, Kernels, Pairing, pair_at, together
+from simulator.traces.trace import ProcessGroup, RankTrace
+
+WAITS = 0.9  # explained of all by which starts lie apart
+VARIES = 0.5  # explained of what varies between instances, which noise of clocks is part of
+NOISE = 2e3  # ns; starts that vary by less say nothing: many traces have whole microseconds
+LEAST = 8  # instances x (ranks - 1)
+FEW = 3  # the same, for a doubt
+MATCHED = 0.8  # of the kernels of the rank that has fewer
+MOST_UNEQUAL = 1.5  # most and fewest kernels of a rank, of a collective of all of them
+SHARE = 1e-3  # of the time of all kernels, by which ranks must differ to hold a straggler
+MOST = 50  # kernels tried, those first by which ranks differ most
+BY_NAME = "by its name"
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Kernels of one name that wait for other ranks, or may.
+
+    Attributes:
+        name: of the kernel.
+        ranks: which wait for each other; empty where that is not sure.
+        share: of the time of all GPU kernels of all ranks.
+        doubt: why it may wait for other ranks, where that is not sure.
+        paired: whether some of these have so many more of them that it cannot be a collective.
+    """
+
+    name: str
+    ranks: tuple[int, ...]
+    share: float
+    doubt: str = ""
+    paired: bool = False
+
+
+def unnamed(
+    traces: Sequence[RankTrace], tolerance: int, known: Mapping[tuple[int, int], Clock] | None = None
+) -> list[Waiting]:  # fmt: skip
+    """Kernels that are not known to be collectives, but behave like them, or have a name that hints at one.
+
+    Args:
+        traces: one per rank.
+        tolerance: how far ends of a collective may lie apart, ns, after clock offsets and drifts.
+        known: clocks, of the second rank against the first; others are found from the kernels themselves.
+    """
+    whole = sum(int(t.duration.sum()) + int(t.collectives["duration"].sum()) for t in traces)
+    if not whole:
+        return []
+    candidates = _by_name(traces)
+    differs = {name: _differs(ranks) for name, ranks in candidates.items()}
+    tested = {name for name in sorted(differs, key=lambda name: -differs[name])[:MOST] if differs[name] > SHARE * whole}
+    found = []
+    for name, ranks in candidates.items():
+        share = sum(int(length.sum()) for _, length in ranks.values()) / whole
+        groups = list(_groups(ranks, tolerance, known or {})) if name in tested else []
+        if groups and _paired(ranks, groups):
+            found.append(Waiting(name, tuple(ranks), share, paired=True))
+        else:
+            found += [Waiting(name, members, share) for members in groups]
+        if groups or share < SHARE:
+            continue
+        if name in tested and any(_groups(ranks, tolerance, known or {}, least=FEW)):
+            found.append(Waiting(name, (), share, "by where it ends, but too seldom to be sure"))
+        elif kernels.HINT.search(kernels.short(name)):
+            found.append(Waiting(name, (), share, BY_NAME))
+    return sorted(found, key=lambda waiting: -waiting.share)
+
+
+Ranks = Mapping[int, tuple[Times, Times]]
+
+
+def _by_name(traces: Sequence[RankTrace]) -> dict[str, dict[int, tuple[Times, Times]]]:
+    """For each name and rank starts and durations, by start."""
+    found: dict[str, dict[int, tuple[Times, Times]]] = {}
+    for trace in traces:
+        places = {name: place for place, name in reversed(list(enumerate(trace.names)))}  # the first of equal ones
+        name = np.array([places[known] for known in trace.names], np.int64)[trace.name]
+        order = np.argsort(name, kind="stable")
+        present, first = np.unique(name[order], return_index=True)
+        for place, own in zip(present, np.split(order, first[1:]), strict=False):
+            found.setdefault(trace.names[place], {})[trace.rank] = trace.start[own], trace.duration[own]
+    return found
+
+
+def _differs(ranks: Ranks) -> float:
+    """Bounds from above how long a kernel waits: how much longer it is in all than were each as its shortest one."""
+    lengths = [length for _, length in ranks.values() if len(length)]
+    if len(lengths) < 2:
+        return 0.0
+    least = min(int(length.min()) for length in lengths)
+    return float(sum(int(length.sum()) - least * len(length) for length in lengths))
+
+
+def _paired(ranks: Ranks, groups: Sequence[Sequence[int]]) -> bool:
+    """Whether ranks that wait for each other have unequally many kernels, as the stages of a pipeline do."""
+    alone = not set(ranks) <= {rank for members in groups for rank in members}
+    counts = [[len(ranks[rank][0]) for rank in members] for members in [*groups, *([list(ranks)] if alone else [])]]
+    return any(max(own) >= MOST_UNEQUAL * min(own) for own in counts)
+
+
+def _groups(
+    ranks: Ranks, tolerance: int, known: Mapping[tuple[int, int], Clock], least: int = LEAST
+) -> Iterator[tuple[int, ...]]:  # fmt: skip
+    """The ranks that wait for each other in kernels of one name: all whose ends agree, or some of those."""
+    left = sorted(ranks)
+    while len(left) > 1:
+        first, *others = left
+        pairings = {rank: _pair(ranks[first], ranks[rank], tolerance, known.get((first, rank))) for rank in others}
+        near = [rank for rank in others
+                if pairings[rank].count >= MATCHED * min(len(ranks[first][0]), len(ranks[rank][0]))]  # fmt: skip
+        members = near
+        if not waits(ranks, first, near, pairings, tolerance, least):
+            members = [rank for rank in near if waits(ranks, first, [rank], pairings, tolerance, least)]
+            if len(members) > 1 and not waits(ranks, first, members, pairings, tolerance, least):
+                members = []
+        if least < LEAST and len(members) < len(ranks) - 1:
+            return  # some ranks out of many agree by chance
+        if members:
+            yield first, *members
+        left = [rank for rank in others if rank not in members]
+
+
+def _pair(
+    reference: tuple[Times, Times], other: tuple[Times, Times], tolerance: int, known: Clock | None
+) -> Pairing:  # fmt: skip
+    """Pairs under the clock that is known or common; under another one, kernels must match in their order.
+
+    Any work of a periodic job matches itself under a shift of the index and of the clock.
+    """
+    ours, theirs = _kernels(reference), _kernels(other)
+    shorter = min(len(ours), len(theirs))
+    found = pair_at(ours, theirs, known or Clock(), tolerance)
+    if known is not None or found.count >= MATCHED * shorter:
+        return found
+    end = theirs.end[:shorter]
+    apart = end - ours.end[:shorter]
+    clocks = [Clock(int(np.median(apart)))] + ([Clock.drifting(end, apart)] if shorter >= LEAST_DRIFT else [])
+    for clock in clocks:
+        close = np.abs(apart - clock.ahead(end)) <= tolerance
+        if abs(clock.rate) <= MOST_DRIFT and close.sum() >= MATCHED * shorter:
+            return pair_at(ours, theirs, clock, tolerance)
+    return found
+
+
+def _kernels(rank: tuple[Times, Times]) -> Kernels:
+    start, length = rank
+    return Kernels(start + length, np.zeros(len(start), np.int64), np.zeros(0, np.int64))
+
+
+def waits(
+    ranks: Ranks, first: int, others: Sequence[int], pairings: Mapping[int, Pairing], tolerance: int, least: int = LEAST
+) -> bool:  # fmt: skip
+    """Whether ends agree over these ranks while starts do not, in all and in what varies between instances.
+
+    It takes ``least`` instances, times ranks but one: fewer may agree by chance.
+    """
+    if not others:
+        return False
+    chosen = [pairings[rank] for rank in others]
+    places = together(_kernels(ranks[first]), [_kernels(ranks[rank]) for rank in others], chosen, tolerance)
+    if len(places) * len(others) < least:
+        return False
+    ends, starts = [], []
+    for i, rank in enumerate([first, *others]):
+        start, length = (times[places[:, i]] for times in ranks[rank])
+        ahead = pairings[rank].clock.ahead(start + length) if i else 0
+        ends.append(start + length - ahead)
+        starts.append(start - ahead)
+    end, start = np.column_stack(ends), np.column_stack(starts)
+    origin = start[:, :1]
+    time = (origin[:, 0] - origin[0, 0]).astype(float)
+    apart, late = _centred((end - origin).astype(float)), _centred((start - origin).astype(float))
+    varying, varied = _without_trend(time, apart), _without_trend(time, late)
+    steady = np.sqrt(np.mean(varied**2)) < NOISE and all(not found.clock.offset for found in chosen)
+    return explained(apart, late) >= WAITS and (steady or explained(varying, varied) >= VARIES)
+
+
+def explained(apart: Array, late: Array) -> float:
+    """What part of the squares by which starts lie apart does not return in the ends.
+
+    >>> explained(np.array([0.0, 0.0]), np.array([-5.0, 5.0])), explained(np.array([-5.0, 5.0]), np.array([-5.0, 5.0]))
+    (1.0, 0.0)
+    """
+    squares = float((late**2).sum())
+    return 1 - float((apart**2).sum()) / squares if squares > 0 else 0.0
+
+
+def _centred(times: Array) -> Array:
+    return times - times.mean(axis=1, keepdims=True)
+
+
+def _without_trend(time: Array, values: Array) -> Array:
+    """Each column without its mean and its line over time, which a clock can be off by."""
+    basis = np.column_stack([np.ones_like(time), time - time.mean()])
+    return values - basis @ np.linalg.lstsq(basis, values, rcond=None)[0]
+
+
+def as_collectives(traces: Sequence[RankTrace], found: Sequence[Waiting]) -> list[RankTrace]:
+    """The traces with the kernels that wait among their collectives, a process group for each name and its ranks."""
+    for waiting in found:
+        everyone = len(waiting.ranks) == len(traces)
+        group = ProcessGroup(kernels.short(waiting.name), None if everyone else waiting.ranks, inferred=True)
+        operation = "send_recv" if waiting.paired else kernels.operation(kernels.short(waiting.name))
+        if waiting.ranks:
+            traces = [_moved(t, waiting.name, group, operation) if t.rank in waiting.ranks else t for t in traces]
+    return list(traces)
+
+
+def _moved(trace: RankTrace, name: str, group: ProcessGroup, operation: str) -> RankTrace:
+    groups = trace.groups if group in trace.groups else (*trace.groups, group)
+    own: NDArray[np.bool_] = np.isin(trace.name, [i for i, known in enumerate(trace.names) if known == name])
+    rows: dict[str, Any] = {
+        "start": trace.start[own], "duration": trace.duration[own], "group": groups.index(group),
+        "operation": operation, "bytes": -1, "sequence": -1, "peer": -1,
+    }  # fmt: skip
+    parts = [part for part in (trace.collectives, pd.DataFrame(rows)) if len(part)]
+    collectives = pd.concat(parts, ignore_index=True).sort_values("start", kind="stable", ignore_index=True)
+    return replace(
+        trace, groups=groups, collectives=collectives.astype({"operation": object}),
+        start=trace.start[~own], duration=trace.duration[~own], gemm=trace.gemm[~own], name=trace.name[~own],
+    )  # fmt: skip

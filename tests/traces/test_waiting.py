@@ -1,0 +1,282 @@
+"""Kernels that wait: known by name, found by how they behave, or between two ranks; and clocks that drift."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from simulator.tasks.trace_report import words
+from simulator.traces.kernels import is_collective, operation
+from tests.recorded import DLRM, MADE, Trace, analyse, collectives_of, dlrm, is_collective as is_nccl, job, kernel
+
+ENGINE = MADE / "engine_collectives"
+NAMES = sorted(path.name for path in (ENGINE / "names").iterdir())
+SEND = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+
+
+def events(folder: Path) -> dict[int, list[Trace]]:
+    """The kernels of each rank."""
+    traces = [json.loads(gzip.decompress(path.read_bytes())) for path in sorted(folder.glob("*.json.gz"))]
+    return {trace["distributedInfo"]["rank"]: trace["traceEvents"] for trace in traces}
+
+
+def renamed(source: Path, folder: Path, change: Callable[[int, Trace], None] = lambda rank, event: None) -> Path:
+    """A copy in which all but the matrix multiplications is called k_17, k_18, ..., and says nothing of groups."""
+    ranks, names = events(source), {}
+    for rank, own in ranks.items():
+        for event in own:
+            if "gemm" not in event["name"]:
+                event["name"] = names.setdefault(event["name"], f"k_{17 + len(names)}")
+            event["args"] = {"stream": event["args"]["stream"]}
+            change(rank, event)
+    folder.mkdir(exist_ok=True)
+    return job(folder, ranks)
+
+
+def row_of(report: Any, **wanted: Any) -> dict[str, Any]:
+    table = report.summary
+    for name, value in wanted.items():
+        table = table[table[name] == value]
+    (row,) = table.to_dict("records")
+    return row
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_kernels_of_engines_are_known(name: str) -> None:
+    """Rank 2 is 300 us late before each of 12 kernels."""
+    report = analyse(ENGINE / "names" / name)
+    (row,) = report.summary.to_dict("records")
+    assert row["tax_fastest_mean"] * 1e6 == pytest.approx(303.5, abs=0.05)
+    assert (row["straggler"], row["straggler_repeat_rate"], row["collectives"], row["status"]) == (2, 1, 12, "ok")
+    assert not report.waiting
+
+
+@pytest.mark.parametrize(("folder", "what"), [("engine_allreduce", "all_reduce"), ("expert_dispatch", "all_to_all")])
+def test_kernels_of_an_engine_beside_nccl_hold_the_straggler(folder: str, what: str) -> None:
+    report = analyse(ENGINE / folder)
+    row, gather = row_of(report, operation=what), row_of(report, operation="all_gather")
+    assert row["tax_fastest_mean"] * 1e6 == pytest.approx(301.7, abs=0.05)
+    assert (row["straggler"], row["straggler_repeat_rate"], row["collectives"], row["status"]) == (2, 1, 18, "ok")
+    assert gather["tax_fastest_mean"] * 1e6 == pytest.approx(9.41, abs=0.005)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_what_waits_under_an_unknown_name_is_found_and_measured(beside: bool, tmp_path: Path) -> None:
+    """The same kernels, called k_17; beside NCCL's, or alone."""
+    source = ENGINE / "engine_allreduce"
+
+    def keep_nccl(rank: int, event: Trace) -> None:
+        event["name"] = "ncclDevKernel_AllGather_RING_LL()" if beside and event["name"] == "k_18" else event["name"]
+
+    report = analyse(renamed(source, tmp_path / "a", keep_nccl))
+    row = row_of(report, group="k_17")
+    assert row["tax_fastest_mean"] * 1e6 == pytest.approx(301.7, abs=0.05)
+    assert (row["straggler"], row["straggler_repeat_rate"], row["collectives"]) == (2, 1, 18)
+    assert set(report.summary["status"]) == {"partial"}
+    (found,) = report.waiting
+    whole = [event for own in events(source).values() for event in own]
+    share = sum(e["dur"] for e in whole if "Allreduce" in e["name"]) / sum(e["dur"] for e in whole)
+    assert (found.name, found.ranks, found.share) == ("k_17", (0, 1, 2, 3), pytest.approx(share))
+    said = f"k_17 looks like a collective: on 4 ranks it ends together where it starts apart; {100 * share:.1f} % of"
+    assert said in words.text(report)
+    assert "rank 2 is last in 18 of 18" in words.text(report)
+    known = analyse(tmp_path / "a", collective_kernels=["k_17"])
+    assert set(known.summary["status"]) == {"ok"}
+    assert not known.waiting
+
+
+@pytest.mark.parametrize("source", [ENGINE / "expert_dispatch", ENGINE / "names" / "oneccl", MADE / "one_long_pause",
+                                    MADE / "clock_drift" / "plain"])  # fmt: skip
+def test_under_an_unknown_name_nobody_else_is_blamed(source: Path, tmp_path: Path) -> None:
+    known, report = analyse(source), analyse(renamed(source, tmp_path / "a"))
+    row = row_of(report, group="k_17")
+    for name in ("tax_fastest_mean", "straggler", "straggler_repeat_rate", "costliest", "costliest_caused"):
+        assert row[name] == pytest.approx(known.summary[name][0])
+    assert set(report.summary["status"]) == {"partial"}
+    assert [found.name for found in report.waiting] == ["k_17"]
+
+
+def test_collectives_of_a_real_job_are_found_without_their_names(tmp_path: Path) -> None:
+    """Two kinds of collectives, of 5 and 3 kernels, among 988 kernels of 4 ranks: these, and nothing else."""
+
+    def rename(rank: int, trace: Trace) -> Trace:
+        for event in collectives_of(trace):
+            event["name"] = "k_17" if "SendRecv" in event["name"] else "k_18"
+        return trace
+
+    report, known = analyse(dlrm(tmp_path, rename)), analyse(DLRM)
+    assert [found.name for found in report.waiting] == ["k_17", "k_18"]
+    assert not known.waiting
+    same = ["tax_fastest", "tax_median", "straggler", "start"]
+    ours = report.tax.sort_values("start", ignore_index=True)[same]
+    pd.testing.assert_frame_equal(ours, known.tax[same])
+    assert any(is_nccl(event) for own in events(DLRM).values() for event in own)
+
+
+def steps(wait: str, ranks: int = 4, count: int = 40, late: float = 0.0, equal: bool = True, clock: Any = None,
+          seed: int = 0) -> dict[int, list[Trace]]:  # fmt: skip
+    """Work of about 1 ms, of which rank 1 has ``late`` us more, then a kernel that ends on all ranks at once."""
+    generator, found, clock = np.random.default_rng(seed), {rank: [] for rank in range(ranks)}, clock or {}
+    begin = np.zeros(ranks)
+    for _ in range(count):
+        gemm = 1000 + (10 if equal else 200) * generator.random(ranks)
+        extra = 400 + late * (np.arange(ranks) == 1) + generator.random(ranks)
+        arrival = begin + gemm + extra
+        end = arrival.max() + 30 + generator.random(ranks)
+        for rank, own in found.items():
+            at = begin[rank] + clock.get(rank, 0.0)
+            own.append(kernel("sm90_gemm", at, gemm[rank]))
+            own.append(kernel("rms_norm", at + gemm[rank], extra[rank]))
+            own.append(kernel(wait, at + gemm[rank] + extra[rank], end[rank] - arrival[rank]))
+        begin = end + 1
+    return found
+
+
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("late", [0.0, 30.0, 300.0])
+@pytest.mark.parametrize("clock", [{}, {0: 5e5, 2: -7e4}])
+def test_work_is_never_taken_for_waiting(equal: bool, late: float, clock: Any, tmp_path: Path) -> None:
+    """Equal or not, and with a rank that is always later in it: it ends as far apart as it starts, or further."""
+    for seed in range(3):
+        report = analyse(job(tmp_path, steps("k_17", late=late, equal=equal, clock=clock, seed=seed)))
+        assert [(found.name, found.ranks) for found in report.waiting] == [("k_17", (0, 1, 2, 3))]
+        if late == 300 or (late and equal):
+            assert report.summary["straggler"].tolist() == [1]
+
+
+def test_groups_of_ranks_that_wait_for_each_other_are_told_apart(tmp_path: Path) -> None:
+    first, second = steps("k_17", ranks=2, late=200), steps("k_17", ranks=2, late=200, seed=1)
+    report = analyse(job(tmp_path, {**first, **{rank + 2: own for rank, own in second.items()}}))
+    assert sorted(found.ranks for found in report.waiting) == [(0, 1), (2, 3)]
+    assert report.summary["group"].tolist() == ["k_17 of ranks 0, 1", "k_17 of ranks 2, 3"]
+    assert report.summary["straggler"].tolist() == [1, 3]
+
+
+def test_too_few_kernels_to_be_sure_are_said(tmp_path: Path) -> None:
+    report = analyse(job(tmp_path, steps("k_17", ranks=2, count=4, late=300)))
+    assert report.summary.empty
+    assert "k_17 may wait for other ranks, by where it ends, but too seldom to be sure" in words.text(report)
+
+
+def test_a_name_that_hints_at_waiting_is_said_with_its_share(tmp_path: Path) -> None:
+    ranks = {rank: [kernel(SEND.replace("SendRecv", "AllReduce"), 1000 * k, 100) for k in range(8)] for rank in (0, 1)}
+    for rank, own in ranks.items():
+        own += [kernel("void my::token_dispatch<4>(int)", 1000 * k + 300 + rank, 300) for k in range(8)]
+    report = analyse(job(tmp_path, ranks))
+    said = "my::token_dispatch may wait for other ranks, by its name; 75.0 % of the GPU time, counted as compute"
+    assert said in words.text(report)
+    assert report.summary["status"].tolist() == ["ok"]
+
+
+@pytest.mark.parametrize("name", [
+    "triton_poi_fused_all_reduce_wait_tensor_3", "void deep_ep::layout::get_dispatch_layout<256, 4, 8>(long const*)",
+    "void cub::DeviceReduceByKeyKernel<cub::DispatchReduceByKey<int>>(int)", "sm90_xmma_gemm_bf16",
+    "void at::native::_scatter_gather_elementwise_kernel<128, 8>(int)", "flash_fwd_splitkv_combine_kernel",
+])  # fmt: skip
+def test_local_kernels_are_no_collectives(name: str) -> None:
+    assert not is_collective(name)
+
+
+def test_what_a_kernel_is_said_to_do_counts_more_than_its_name(tmp_path: Path) -> None:
+    about = {"Collective name": "allreduce", "Process Group Name": "0", "Group size": 2}
+    ranks = {rank: [kernel("my_kernel", 1000 * k, 100 + rank, **about) for k in range(4)] for rank in (0, 1)}
+    (row,) = analyse(job(tmp_path, ranks)).summary.to_dict("records")
+    assert (row["operation"], row["collectives"], row["status"]) == ("all_reduce", 4, "ok")
+
+
+@pytest.mark.parametrize(("folder", "neighbours"), [
+    ("pipeline", [(0, 1), (1, 2), (2, 3)]),
+    ("pipeline_1f1b", [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2)]),
+])  # fmt: skip
+def test_a_pipeline_has_no_tax_but_waits_of_its_pairs(folder: str, neighbours: list[tuple[int, int]]) -> None:
+    report = analyse(MADE / "pipeline" / folder)
+    assert report.summary["status"].tolist() == ["refused", "refused"]
+    assert report.tax.empty
+    assert list(zip(report.pairs["sender"], report.pairs["receiver"], strict=True)) == neighbours
+    assert report.pairs["transfers"].tolist() == [16] * len(neighbours)
+    said = words.text(report)
+    assert "is last" not in said
+    assert "clock" not in said
+    assert f"no tax can be given; waits of {len(neighbours)} pairs of ranks" in said
+
+
+def test_the_waits_of_a_pair_are_how_much_longer_its_kernels_are() -> None:
+    """In forward passes the k-th send of a stage is the k-th receive of the next."""
+    report = analyse(MADE / "pipeline" / "pipeline").pairs.set_index(["sender", "receiver"])
+    ranks = events(MADE / "pipeline" / "pipeline")
+    for stage in range(3):
+        sends = [e["dur"] for e in ranks[stage] if e["args"].get("Collective name") == "send"]
+        receives = [e["dur"] for e in ranks[stage + 1] if e["args"].get("Collective name") == "recv"]
+        longer = np.subtract(receives, sends)
+        row = report.loc[stage, stage + 1]
+        assert row["receiver_wait_mean"] * 1e6 == pytest.approx(np.maximum(longer, 0).mean())
+        assert row["sender_wait_mean"] * 1e6 == pytest.approx(np.maximum(-longer, 0).mean())
+
+
+def test_pairs_that_the_trace_names_need_no_common_clock(tmp_path: Path) -> None:
+    def transfer(what: str, k: int, start: float, length: float, peer: int) -> Trace:
+        about = {"Collective name": what, "Process Group Name": "pp", "Group size": 2, "Src Rank": 0, "Dst Rank": 1}
+        assert peer in (0, 1)
+        return kernel(SEND, 1000 * k + start, length, stream=20, **about)
+
+    ranks = {0: [transfer("send", k, 300, 40, 1) for k in range(4)],
+             1: [transfer("recv", k, 7e6 + 10 * k, 90, 0) for k in range(4)]}  # fmt: skip
+    (row,) = analyse(job(tmp_path, ranks)).pairs.to_dict("records")
+    assert (row["sender"], row["receiver"], row["transfers"]) == (0, 1, 4)
+    assert row["receiver_wait_mean"] == pytest.approx(50e-6)
+
+
+def test_a_pipeline_whose_kernels_do_not_say_what_they_do_is_no_collective(tmp_path: Path) -> None:
+    """Stages in the middle have twice as many; a periodic pipeline matches itself under a shift of the clock."""
+
+    def keep(rank: int, event: Trace) -> None:
+        event["name"] = SEND if event["name"] == "k_17" else event["name"]
+
+    report = analyse(renamed(MADE / "pipeline" / "pipeline", tmp_path / "a", keep))
+    (row,) = report.summary.to_dict("records")
+    assert (row["operation"], row["status"]) == ("send_recv", "refused")
+    assert "ranks have from 16 to 32 of them" in row["reason"]
+    unknown = analyse(renamed(MADE / "pipeline" / "pipeline", tmp_path / "b"))
+    assert "k_17 looks like communication between ranks" in words.text(unknown)
+    assert set(unknown.summary["status"]) == {"refused"}
+
+
+def test_sends_and_receives_are_told_from_exchanges() -> None:
+    assert [operation(name) for name in ("send", "recv", "sendrecv", SEND)] == ["send", "recv", *2 * ["send_recv"]]
+
+
+DRIFTS = [MADE / "clock_drift" / name for name in ("plain", "with_sequence_numbers")]
+
+
+@pytest.mark.parametrize("folder", DRIFTS)
+def test_a_clock_that_drifts_is_said_and_costs_nothing(folder: Path) -> None:
+    """Rank 3 gains 20 ppm over 200 collectives in 20 s; rank 2 is late in all."""
+    report = analyse(folder)
+    (row,) = report.summary.to_dict("records")
+    assert (row["collectives"], row["status"]) == (200, "ok")
+    assert row["tax_fastest_mean"] * 1e3 == pytest.approx(3.293, abs=5e-4)
+    assert (row["straggler"], row["straggler_repeat_rate"]) == (2, 1)
+    assert row["reason"] == "clock of rank 3 drifts by 20 ppm"
+    assert row["end_spread_max"] < 10e-6
+
+
+@pytest.mark.parametrize("folder", DRIFTS)
+@pytest.mark.parametrize("drifting", [0, 3])
+def test_a_clock_that_drifts_and_lost_kernels_together(folder: Path, drifting: int, tmp_path: Path) -> None:
+    """Whichever rank's clock it is, the first one's too, whose clock the others are held against."""
+    ranks = {(3 - other if drifting == 0 else other): own for other, own in events(folder).items()}
+    late = 1 if drifting == 0 else 2
+    nccl = [event for event in ranks[1] if "nccl" in event["name"]]
+    gone = {id(event) for event in nccl[90:95]}
+    ranks[1] = [event for event in ranks[1] if id(event) not in gone]
+    (row,) = analyse(job(tmp_path, ranks)).summary.to_dict("records")
+    assert (row["collectives"], row["status"], row["straggler"]) == (195, "partial", late)
+    assert f"clock of rank {drifting} drifts by 20 ppm" in row["reason"]
+    assert row["straggler_repeat_rate"] == 1
