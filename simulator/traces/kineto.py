@@ -228,8 +228,8 @@ class _Reading:
             what = what if what != "collective" else kernels.operation(event.name)
             sequence, peer = _whole(args.sequence), _whole({"send": args.target, "recv": args.source}.get(what))
             group = gpu.groups.setdefault(self._group(args, event.tid), len(gpu.groups))
-            numbers = (-1 if number is None else number for number in (sequence, peer))
-            gpu.collectives.append((group, what, _size(what, args), *numbers))
+            known = (-1 if sequence is None else sequence, -1 if peer is None else peer)
+            gpu.collectives.append((group, what, _size(what, args), *known))
 
     def _group(self, args: _Args, tid: Word) -> ProcessGroup:
         if args.group is None:
@@ -310,7 +310,8 @@ def _trace(
     return RankTrace(
         path, 0, None, groups, table.sort_values("start", kind="stable").reset_index(drop=True),
         start[others][order], duration[others][order], (kind[others] == _GEMM)[order],
-        np.array(gpu.name, np.int64)[others][order], names, dropped=dict(+dropped), notes=(said,) if said else (), lost=lost,
+        np.array(gpu.name, np.int64)[others][order], names, dropped=dict(+dropped),
+        notes=(said,) if said else (), lost=lost,
     )  # fmt: skip
 
 

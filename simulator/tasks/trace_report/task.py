@@ -79,7 +79,10 @@ class TraceReport(Task):
                 else f"window {self.window} alone"
             )
             notes.append(f"{len(job.windows)} profiling windows, in the order of the files' names: {which}")
-        groups, blocks, traces, waiting = [], [], [], []
+        groups = []
+        traces: list[RankTrace] = []
+        waiting: list[Waiting] = []
+        blocks = []
         for i, window in chosen:
             own, window, found = _matched(window, tolerance)
             waiting += found
@@ -115,7 +118,7 @@ class TraceReport(Task):
 
 
 def _matched(traces: Sequence[RankTrace], tolerance: int) -> tuple[list[Group], Sequence[RankTrace], list[Waiting]]:
-    """Process groups, traces and waiting kernels; kernels that behave like collectives are among those of the traces."""
+    """Process groups, traces and kernels that wait; those that behave like collectives are among the traces' own."""
     groups = align(traces, tolerance)
     waiting = unnamed(traces, tolerance, clocks_of(groups))
     behaving = [found for found in waiting if found.doubt != BY_NAME]
