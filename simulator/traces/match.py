@@ -25,7 +25,9 @@ LEAST = 3  # ends that must agree before a clock is said to be off
 LEAST_DRIFT = 8  # before it is said to drift
 MOST_DRIFT = 500e-6  # crystals are within 100 ppm, and this is how far ntpd and adjtime slew a clock on purpose
 SLOPES_FROM = 64  # ends
+NOISE = 5000  # ns, of ends
 TRIED = 4  # drifting clocks
+PARTS = (1, 2, 4, 8)  # of a sequence, through whose ends lines are drawn
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,10 @@ class Pairing:
 def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[Clock] = ()) -> Pairing:
     """Pair the kernels of two ranks whose labels are the same and whose ends agree within ``tolerance`` (ns).
 
-    A common clock, and clocks that are ``known`` already, are preferred to a new offset, and that to a drift, unless
-    the new one pairs at least two kernels and a tenth more; it needs ``LEAST`` pairs (a drift ``LEAST_DRIFT``) and half
-    of the shorter sequence. Sequence numbers come first where both have them, and ends that agree confirm them.
+    A common clock, and clocks that are ``known`` already, are preferred to a new offset, unless that pairs at least two
+    kernels and a tenth more; it needs ``LEAST`` pairs and half of the shorter sequence. A clock that drifts needs
+    ``LEAST_DRIFT`` pairs and two kernels more, or ends that are nearer by half. Sequence numbers come first where both
+    have them, and ends that agree confirm them.
     """
     shorter = min(len(reference), len(other))
     if not shorter:
@@ -110,20 +113,50 @@ def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[Clo
             return numbered
     clocks = list(dict.fromkeys([Clock(), *known]))
     best = max((pair_at(reference, other, clock, tolerance) for clock in clocks), key=lambda found: found.count)
-    for least, further in ((LEAST, _offsets), (LEAST_DRIFT, _drifts)):
-        if best.count == shorter:
-            break
-        free = max((pair_at(reference, other, clock, tolerance) for clock in further(reference, other, tolerance)),
-                   key=lambda found: (found.count, -abs(found.clock.offset)), default=best)  # fmt: skip
-        best = free if free.count >= max(least, shorter / 2, best.count + 2, 1.1 * best.count) else best
-    return _refined(reference, other, best, tolerance) if best.clock.rate else best
+    if best.count < shorter:
+        free = _best(reference, other, _offsets(reference, other), tolerance, best)
+        best = free if free.count >= max(LEAST, shorter / 2, best.count + 2, 1.1 * best.count) else best
+    if best.count < shorter:
+        free = _best(reference, other, _drifts(reference, other, tolerance), tolerance, best)
+        best = free if free.count >= max(LEAST_DRIFT, shorter / 2, best.count + 2) else best
+    return _refined(reference, other, best, tolerance)
+
+
+def _best(
+    reference: Kernels, other: Kernels, clocks: Iterable[Clock], tolerance: int, default: Pairing
+) -> Pairing:  # fmt: skip
+    tried = (pair_at(reference, other, clock, tolerance) for clock in clocks)
+    found = [pairing for pairing in tried if _related(reference, other, pairing)]
+    return max(found, key=lambda pairing: (pairing.count, -abs(pairing.clock.offset)), default=default)
+
+
+def _related(reference: Kernels, other: Kernels, found: Pairing) -> bool:
+    """Whether pairs under a new clock can be the same collectives: their ends must vary together.
+
+    A periodic job fits another window of itself under some clock. The time from one end to the next then differs
+    between the ranks by as much as it varies on one of them, or more; that of the same collectives by next to nothing.
+    """
+    ours = np.flatnonzero(found.place >= 0)
+    if len(ours) < LEAST:
+        return True  # too few to say
+    end = other.end[found.place[ours]]
+    gap, theirs = np.diff(reference.end[ours]), np.diff(end - found.clock.ahead(end))
+    varies = float(np.median(np.abs(gap - np.median(gap))))
+    return varies <= NOISE or float(np.median(np.abs(theirs - gap))) <= varies / 2
 
 
 def _refined(reference: Kernels, other: Kernels, found: Pairing, tolerance: int) -> Pairing:
-    """The pairs under the line through all ends that were found to be pairs."""
+    """The pairs under the line through all ends that were found to be pairs, where it is clearly nearer to them."""
     ours = np.flatnonzero(found.place >= 0)
+    if len(ours) < LEAST_DRIFT:
+        return found
     end = other.end[found.place[ours]]
-    again = pair_at(reference, other, Clock.drifting(end, end - reference.end[ours]), tolerance)
+    apart = end - reference.end[ours]
+    line = Clock.drifting(end, apart)
+    now, then = (float(np.median(np.abs(apart - clock.ahead(end)))) for clock in (found.clock, line))
+    if not found.clock.rate and (now <= tolerance / 10 or then > now / 2):
+        return found
+    again = pair_at(reference, other, line, tolerance) if abs(line.rate) <= MOST_DRIFT else found
     return again if again.count >= found.count else found
 
 
@@ -147,7 +180,7 @@ def _by_number(reference: Kernels, other: Kernels, tolerance: int) -> Pairing:
     return Pairing(place, clock)
 
 
-def _offsets(reference: Kernels, other: Kernels, _: int) -> list[Clock]:
+def _offsets(reference: Kernels, other: Kernels) -> list[Clock]:
     """Clock offsets worth trying: what the ends differ by, in the median, under each shift of the index."""
     found = []
     for shift in _near_shifts(reference, other):
@@ -160,18 +193,18 @@ def _offsets(reference: Kernels, other: Kernels, _: int) -> list[Clock]:
 def _drifts(reference: Kernels, other: Kernels, tolerance: int) -> list[Clock]:
     """Drifting clocks worth trying: lines through what the ends differ by, under each shift of the index.
 
-    Lost kernels change the shift on the way, so that halves are tried, too; those lines near most ends are returned.
+    Lost kernels change the shift on the way, so that parts are tried, too; those lines near most ends are returned.
     """
-    found = []
+    found: list[tuple[int, Clock]] = []
     for shift in _near_shifts(reference, other):
         ours, theirs = _shifted(reference, other, shift)
         end = other.end[theirs]
         apart = end - reference.end[ours]
-        half = len(ours) // 2
-        for part in (slice(None), slice(None, half), slice(half, None)):
-            if len(end[part]) >= LEAST_DRIFT:
-                clock = Clock.drifting(end[part], apart[part])
-                found.append((int((np.abs(apart - clock.ahead(end)) <= tolerance).sum()), clock))
+        for parts in PARTS:
+            for part in np.array_split(np.arange(len(ours)), parts):
+                if len(part) >= LEAST_DRIFT:
+                    clock = Clock.drifting(end[part], apart[part])
+                    found.append((int((np.abs(apart - clock.ahead(end)) <= tolerance).sum()), clock))
     found = [(count, clock) for count, clock in found if abs(clock.rate) <= MOST_DRIFT]
     return [clock for _, clock in sorted(found, key=lambda entry: -entry[0])[:TRIED]]
 

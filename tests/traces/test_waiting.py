@@ -280,3 +280,15 @@ def test_a_clock_that_drifts_and_lost_kernels_together(folder: Path, drifting: i
     assert (row["collectives"], row["status"], row["straggler"]) == (195, "partial", late)
     assert f"clock of rank {drifting} drifts by 20 ppm" in row["reason"]
     assert row["straggler_repeat_rate"] == 1
+
+
+@pytest.mark.parametrize("drift", [0.0, 60e-6])
+def test_different_windows_of_a_periodic_job_are_not_matched_under_some_clock(drift: float, tmp_path: Path) -> None:
+    """Steps of 1 ms that vary by 20 us: of two windows most ends agree within 100 us, under some clock."""
+    generator = np.random.default_rng(0)
+    ranks = {}
+    for rank in range(2):
+        ends = np.cumsum(1000 + 20 * generator.standard_normal(200)) * (1 + drift * rank) + 1e6 * rank
+        ranks[rank] = [kernel("ncclDevKernel_AllReduce()", round(end - 50, 3), 50) for end in ends]
+    (row,) = analyse(job(tmp_path, ranks)).summary.to_dict("records")
+    assert (row["status"], row["collectives"]) == ("refused", 0)
