@@ -341,7 +341,7 @@ def _why_paired(operation: str, counts: Mapping[int, int]) -> str:
     """What to say of kernels that have two ranks each."""
     least, most = min(counts.values()), max(counts.values())
     said = "each is between two ranks, so that no tax over the group can be given"
-    return said if operation in PAIRED else f"ranks have from {least} to {most} of them, so {said}"
+    return said if operation in PAIRED else f"ranks have from {least} to {most} of them: {said}"
 
 
 def _why_refused(operation: str, sequences: Mapping[int, Kernels], matched: int, tolerance: int) -> str:

@@ -17,9 +17,9 @@ import numpy as np
 from simulator.arrays import Times
 from simulator.checks import InputError, count, keep, mapping, number, text, texts
 from simulator.lazy import pd
-from simulator.traces.align import Group, Status, Verdict, duration
+from simulator.traces.align import LEAST_SAID, Group, Status, Verdict, duration
 from simulator.traces.blocks import COLUMNS
-from simulator.traces.match import LEAST
+from simulator.traces.match import LEAST, LEAST_DRIFT, MOST_DRIFT, Clock
 from simulator.traces.table_files import moments, read_table, seconds, whole_numbers
 
 
@@ -211,20 +211,35 @@ def _wide(rows: pd.DataFrame, value: str, path: Path) -> pd.DataFrame:
 def _checked(start: Times, length: Times, ranks: Sequence[int], tolerance: int) -> tuple[Times, Any, list[str]]:
     """Starts after clock offsets, which collectives end together, and what to say."""
     ends = start + length
-    offsets = np.rint(np.median(ends - np.median(ends, axis=1, keepdims=True), axis=0)).astype(np.int64)
+    apart = ends - np.rint(np.median(ends, axis=1, keepdims=True)).astype(np.int64)
+    offsets = np.rint(np.median(apart, axis=0)).astype(np.int64)
     if len(ends) < LEAST or np.ptp(offsets) <= tolerance:
         offsets = np.zeros_like(offsets)
-    spread = np.ptp(ends - offsets, axis=1)
+    clocks = [Clock(int(offset)) for offset in offsets]
+    ahead = np.zeros_like(ends) + offsets
+    if (np.ptp(ends - ahead, axis=1) > tolerance).any() and len(ends) >= LEAST_DRIFT:
+        order = np.argsort(ends[:, 0], kind="stable")
+        lines = [Clock.drifting(*columns) for columns in zip(ends[order].T, apart[order].T, strict=True)]
+        drifted = np.column_stack([line.ahead(end) for line, end in zip(lines, ends.T, strict=True)])
+        near, nearer = (int((np.ptp(ends - by, axis=1) <= tolerance).sum()) for by in (ahead, drifted))
+        if nearer >= near + 2 and all(abs(line.rate) <= MOST_DRIFT for line in lines):
+            clocks, ahead = lines, drifted
+    spread = np.ptp(ends - ahead, axis=1)
     together = spread <= tolerance
     reasons = [
-        f"clock set right of rank {rank} ({duration(abs(int(ns)))} {'ahead' if ns > 0 else 'behind'})"
-        for rank, ns in zip(ranks, offsets, strict=True)
-        if abs(ns) > tolerance
+        f"clock set right of rank {rank} ({duration(abs(clock.offset))} {'ahead' if clock.offset > 0 else 'behind'})"
+        for rank, clock in zip(ranks, clocks, strict=True)
+        if abs(clock.offset) > tolerance
+    ]
+    reasons += [
+        f"clock of rank {rank} drifts by {clock.rate * 1e6:.3g} ppm"
+        for rank, clock in zip(ranks, clocks, strict=True)
+        if abs(clock.rate) > LEAST_SAID
     ]
     if not together.all():
         reasons.insert(0, f"{int((~together).sum())} of {len(together)} ends do not agree: they differ by up to "
                           f"{duration(int(spread.max()))} (tolerance {duration(tolerance)})")  # fmt: skip
-    return start - offsets, together, reasons
+    return start - ahead, together, reasons
 
 
 def _blocks(rows: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from simulator import Columns
 from simulator.tasks.trace_report import words
 from simulator.traces.kernels import is_collective, operation
 from tests.recorded import DLRM, MADE, Trace, analyse, collectives_of, dlrm, is_collective as is_nccl, job, kernel
@@ -292,3 +293,18 @@ def test_different_windows_of_a_periodic_job_are_not_matched_under_some_clock(dr
         ranks[rank] = [kernel("ncclDevKernel_AllReduce()", round(end - 50, 3), 50) for end in ends]
     (row,) = analyse(job(tmp_path, ranks)).summary.to_dict("records")
     assert (row["status"], row["collectives"]) == ("refused", 0)
+
+
+def test_a_clock_that_drifts_in_a_table_is_said(tmp_path: Path) -> None:
+    """The same collectives as a table of starts and durations."""
+    rows = []
+    for rank, own in events(DRIFTS[0]).items():
+        nccl = [event for event in own if "nccl" in event["name"]]
+        rows += [(rank, step, "ar", event["ts"] - 1.7e15, event["dur"]) for step, event in enumerate(nccl)]
+    columns = ["rank", "step", "op", "start", "duration"]
+    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "t.csv", index=False)
+    table = Columns(operation="op", start="start", unit=1e-6, collectives={"all_reduce": ["ar"]})
+    (row,) = analyse(tmp_path / "t.csv", table=table).summary.to_dict("records")
+    assert (row["collectives"], row["status"]) == (200, "ok")
+    assert row["tax_fastest_mean"] * 1e3 == pytest.approx(3.293, abs=5e-4)
+    assert row["reason"] == "clock of rank 3 drifts by 20 ppm"

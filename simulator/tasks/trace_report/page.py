@@ -18,6 +18,8 @@ TERMS = {
     "share": "of the time that all ranks spend in these collectives, what part is waiting",
     "causes, without it": "the tax of the collectives at which a rank is last, as a share of all; and what would "
     "be left were it not waited for, while the others arrive as they did",
+    "receiver waits, sender waits": "how much longer the kernel of a receive is than that of its send, with which it "
+    "ends, or the other way round",
     "status": "ok: kernels of all ranks end together, so that they are the same collectives; partial: ranks or "
     "kernels are missing; refused: no tax can be given",
     "GPU work apart, GPU idle apart": "how far ranks differ in the work their GPUs did, and in the time these did "
