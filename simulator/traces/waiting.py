@@ -11,8 +11,9 @@ varies from one instance to the next must be explained, too, which needs no comm
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ MATCHED = 0.8  # of the kernels of the rank that has fewer
 MOST_UNEQUAL = 1.5  # most and fewest kernels of a rank, of a collective of all of them
 SHARE = 1e-3  # of the time of all kernels, by which ranks must differ to hold a straggler
 MOST = 50  # kernels tried, those first by which ranks differ most
+MOST_TIMES = 2_000_000  # of a kernel on all ranks, that are looked at to find which ranks to compare
+MOST_UNEVEN = 1000  # pairs of ranks compared that do not have equally many of a kernel
 BY_NAME = "by its name"
 
 
@@ -41,11 +44,12 @@ class Waiting:
     """Kernels of one name that wait for other ranks, or may.
 
     Attributes:
-        name: of the kernel.
+        name: of the kernel; with ``#`` for its digits where ranks, or calls, differ in these alone.
         ranks: which wait for each other; empty where that is not sure.
         share: of the time of all GPU kernels of all ranks.
         doubt: why it may wait for other ranks, where that is not sure.
         paired: whether some of these have so many more of them that it cannot be a collective.
+        names: as the traces have it.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Waiting:
     share: float
     doubt: str = ""
     paired: bool = False
+    names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
 
 def unnamed(
@@ -68,39 +73,62 @@ def unnamed(
     whole = sum(int(t.duration.sum()) + int(t.collectives["duration"].sum()) for t in traces)
     if not whole:
         return []
-    candidates = _by_name(traces)
+    called = _called(traces)
+    candidates = _by_name(traces, called)
+    names: dict[str, set[str]] = {}
+    for name, own in called.items():
+        names.setdefault(own, set()).add(name)
     differs = {name: _differs(ranks) for name, ranks in candidates.items()}
     tested = {name for name in sorted(differs, key=lambda name: -differs[name])[:MOST] if differs[name] > SHARE * whole}
     found = []
     for name, ranks in candidates.items():
         share = sum(int(length.sum()) for _, length in ranks.values()) / whole
+        as_called = frozenset(names[name])
         groups = list(_groups(ranks, tolerance, known or {})) if name in tested else []
         if groups and _paired(ranks, groups):
-            found.append(Waiting(name, tuple(ranks), share, paired=True))
+            found.append(Waiting(name, tuple(ranks), share, paired=True, names=as_called))
         else:
-            found += [Waiting(name, members, share) for members in groups]
+            found += [Waiting(name, members, share, names=as_called) for members, _ in groups]
         if groups or share < SHARE:
             continue
         if name in tested and any(_groups(ranks, tolerance, known or {}, least=FEW)):
-            found.append(Waiting(name, (), share, "by where it ends, but too seldom to be sure"))
+            found.append(Waiting(name, (), share, "by where it ends, but too seldom to be sure", names=as_called))
         elif kernels.HINT.search(kernels.short(name)):
-            found.append(Waiting(name, (), share, BY_NAME))
+            found.append(Waiting(name, (), share, BY_NAME, names=as_called))
     return sorted(found, key=lambda waiting: -waiting.share)
+
+
+def _called(traces: Sequence[RankTrace]) -> dict[str, str]:
+    """What each name is taken as: without its digits where it is on one rank alone, or too seldom to say anything.
+
+    Compilers number kernels, and number them otherwise on each rank.
+    """
+    counts: dict[str, list[int]] = {}
+    for trace in traces:
+        own: dict[str, int] = {}
+        for name, times in zip(trace.names, np.bincount(trace.name, minlength=len(trace.names)), strict=True):
+            own[name] = own.get(name, 0) + int(times)
+        for name, times in own.items():
+            if times:
+                counts.setdefault(name, []).append(times)
+    return {name: name if len(own) > 1 and min(own) >= FEW else re.sub(r"\d+", "#", name)
+            for name, own in counts.items()}  # fmt: skip
 
 
 Ranks = Mapping[int, tuple[Times, Times]]
 
 
-def _by_name(traces: Sequence[RankTrace]) -> dict[str, dict[int, tuple[Times, Times]]]:
-    """For each name and rank starts and durations, by start."""
+def _by_name(traces: Sequence[RankTrace], called: Mapping[str, str]) -> dict[str, dict[int, tuple[Times, Times]]]:
+    """For each name, as it is taken, and rank starts and durations, by start."""
     found: dict[str, dict[int, tuple[Times, Times]]] = {}
     for trace in traces:
-        places = {name: place for place, name in reversed(list(enumerate(trace.names)))}  # the first of equal ones
-        name = np.array([places[known] for known in trace.names], np.int64)[trace.name]
+        own_names = [called.get(name, name) for name in trace.names]
+        places = {name: place for place, name in reversed(list(enumerate(own_names)))}  # the first of equal ones
+        name = np.array([places[known] for known in own_names], np.int64)[trace.name]
         order = np.argsort(name, kind="stable")
         present, first = np.unique(name[order], return_index=True)
         for place, own in zip(present, np.split(order, first[1:]), strict=False):
-            found.setdefault(trace.names[place], {})[trace.rank] = trace.start[own], trace.duration[own]
+            found.setdefault(own_names[place], {})[trace.rank] = trace.start[own], trace.duration[own]
     return found
 
 
@@ -113,22 +141,29 @@ def _differs(ranks: Ranks) -> float:
     return float(sum(int(length.sum()) - least * len(length) for length in lengths))
 
 
-def _paired(ranks: Ranks, groups: Sequence[Sequence[int]]) -> bool:
-    """Whether ranks that wait for each other have unequally many kernels, as the stages of a pipeline do."""
-    alone = not set(ranks) <= {rank for members in groups for rank in members}
-    counts = [[len(ranks[rank][0]) for rank in members] for members in [*groups, *([list(ranks)] if alone else [])]]
+def _paired(ranks: Ranks, groups: Sequence[tuple[tuple[int, ...], bool]]) -> bool:
+    """Whether ranks that wait for each other have unequally many kernels, as the stages of a pipeline do.
+
+    Stages that have equally many may seem to end together under a clock that nothing else tells of; then all count.
+    """
+    alone = not set(ranks) <= {rank for members, _ in groups for rank in members}
+    every = [list(ranks)] if alone or any(shifted for _, shifted in groups) else []
+    counts = [[len(ranks[rank][0]) for rank in members] for members in [*(members for members, _ in groups), *every]]
     return any(max(own) >= MOST_UNEQUAL * min(own) for own in counts)
 
 
 def _groups(
     ranks: Ranks, tolerance: int, known: Mapping[tuple[int, int], Clock], least: int = LEAST
-) -> Iterator[tuple[int, ...]]:  # fmt: skip
-    """The ranks that wait for each other in kernels of one name: all whose ends agree, or some of those."""
+) -> Iterator[tuple[tuple[int, ...], bool]]:  # fmt: skip
+    """The ranks that wait for each other in kernels of one name, and whether under a clock found from these alone."""
     left = sorted(ranks)
+    even, uneven = _Even(ranks, tolerance), MOST_UNEVEN
     while len(left) > 1:
         first, *others = left
-        pairings = {rank: _pair(ranks[first], ranks[rank], tolerance, known.get((first, rank))) for rank in others}
-        near = [rank for rank in others
+        partners = even.partners(first, others, uneven)
+        uneven -= sum(len(ranks[rank][0]) != len(ranks[first][0]) for rank in partners)
+        pairings = {rank: _pair(ranks[first], ranks[rank], tolerance, known.get((first, rank))) for rank in partners}
+        near = [rank for rank in partners
                 if pairings[rank].count >= MATCHED * min(len(ranks[first][0]), len(ranks[rank][0]))]  # fmt: skip
         members = near
         if not waits(ranks, first, near, pairings, tolerance, least):
@@ -138,8 +173,47 @@ def _groups(
         if least < LEAST and len(members) < len(ranks) - 1:
             return  # some ranks out of many agree by chance
         if members:
-            yield first, *members
+            shifted = any(pairings[rank].clock not in (Clock(), known.get((first, rank))) for rank in members)
+            yield (first, *members), shifted
         left = [rank for rank in others if rank not in members]
+
+
+class _Even:
+    """Which ranks are worth comparing: to compare every rank with every other takes long, and most cannot wait.
+
+    Of ranks with equally many kernels the k-th are taken for the same one. From one to the next, ends of ranks that
+    wait for each other move alike, whatever their clocks, and starts do not.
+    """
+
+    def __init__(self, ranks: Ranks, tolerance: int):
+        self.tolerance = tolerance
+        self.count = {rank: len(start) for rank, (start, _) in ranks.items()}
+        self.column: dict[int, int] = {}
+        self.times: dict[int, tuple[Array, Array]] = {}  # number of kernels -> from each to the next: ends, starts
+        for count in set(self.count.values()):
+            own = [rank for rank in sorted(ranks) if self.count[rank] == count]
+            self.column |= {rank: i for i, rank in enumerate(own)}
+            step = 1 + count * len(own) // MOST_TIMES
+            start = np.column_stack([ranks[rank][0][::step] for rank in own])
+            end = start + np.column_stack([ranks[rank][1][::step] for rank in own])
+            self.times[count] = np.diff(end, axis=0).astype(float), np.diff(start, axis=0).astype(float)
+
+    def partners(self, first: int, others: Sequence[int], uneven: int) -> list[int]:
+        """Those of the others that may wait together with the first; of those with other counts the first ``uneven``."""
+        count = self.count[first]
+        same = [rank for rank in others if self.count[rank] == count]
+        rest = [rank for rank in others if self.count[rank] != count][: max(0, uneven)]
+        end, start = self.times[count]
+        if not same or len(end) < FEW:
+            return sorted([*same, *rest])
+        columns, own = [self.column[rank] for rank in same], self.column[first]
+        apart, late = (times[:, columns] - times[:, [own]] for times in (end, start))
+        close = np.abs(apart) <= 2 * self.tolerance
+        near = close.mean(axis=0) >= MATCHED / 2
+        left, whole = ((np.where(close, moved, 0.0) ** 2).sum(axis=0) for moved in (apart, late))
+        tells = near & ((left <= 0.75 * whole) | (whole <= (3 * NOISE) ** 2 * close.sum(axis=0)))
+        same = [rank for rank, kept in zip(same, near, strict=True) if kept] if tells.any() else []
+        return sorted([*same, *rest])
 
 
 def _pair(
@@ -224,13 +298,13 @@ def as_collectives(traces: Sequence[RankTrace], found: Sequence[Waiting]) -> lis
         group = ProcessGroup(kernels.short(waiting.name), None if everyone else waiting.ranks, inferred=True)
         operation = "send_recv" if waiting.paired else kernels.operation(kernels.short(waiting.name))
         if waiting.ranks:
-            traces = [_moved(t, waiting.name, group, operation) if t.rank in waiting.ranks else t for t in traces]
+            traces = [_moved(t, waiting, group, operation) if t.rank in waiting.ranks else t for t in traces]
     return list(traces)
 
 
-def _moved(trace: RankTrace, name: str, group: ProcessGroup, operation: str) -> RankTrace:
+def _moved(trace: RankTrace, waiting: Waiting, group: ProcessGroup, operation: str) -> RankTrace:
     groups = trace.groups if group in trace.groups else (*trace.groups, group)
-    own: NDArray[np.bool_] = np.isin(trace.name, [i for i, known in enumerate(trace.names) if known == name])
+    own: NDArray[np.bool_] = np.isin(trace.name, [i for i, name in enumerate(trace.names) if name in waiting.names])
     rows: dict[str, Any] = {
         "start": trace.start[own], "duration": trace.duration[own], "group": groups.index(group),
         "operation": operation, "bytes": -1, "sequence": -1, "peer": -1,
