@@ -170,12 +170,12 @@ def _match(
     places = np.concatenate([found for _, found in parts])
     places = places[np.argsort(places[:, 0], kind="stable")]
     first = own[ranks[0]]
-    offsets, drifts, middle = _centred(ranks, clocks)
+    middle, said = _said_of_clocks(ranks, clocks, tolerance)
     columns = [(rank, own[rank].iloc[places[:, i]]) for i, rank in enumerate(ranks)]
     return Group(
         name=_label(group, traces),
         ranks=ranks,
-        verdicts=tuple(_doubted(_and_clocks(verdict, offsets, drifts, tolerance), doubt) for verdict, _ in parts),
+        verdicts=tuple(_and_said(verdict, said, doubt) for verdict, _ in parts),
         operation=first["operation"].to_numpy(str)[places[:, 0]],
         bytes=first["bytes"].to_numpy(np.int64)[places[:, 0]],
         start=np.column_stack([_on_common_clock(kernels, clocks.get(rank), middle) for rank, kernels in columns]),
@@ -284,43 +284,33 @@ def _on_common_clock(kernels: pd.DataFrame, clock: Clock | None, middle: int) ->
     return start - ((clock or Clock()).ahead(start + kernels["duration"].to_numpy(np.int64)) - middle)
 
 
-def _centred(
-    ranks: Sequence[int], clocks: Mapping[int, Clock]
-) -> tuple[dict[int, int], dict[int, float], int]:  # fmt: skip
-    """Offsets and drifts of clocks from what most ranks agree on (the median) instead of the first rank's clock."""
-    offsets = {rank: clocks[rank].offset if rank in clocks else 0 for rank in ranks}
-    drifts = {rank: clocks[rank].rate if rank in clocks else 0.0 for rank in ranks}
-    middle = sorted(offsets.values())[len(ranks) // 2] if any(offsets.values()) else 0
-    rate = sorted(drifts.values())[len(ranks) // 2] if any(drifts.values()) else 0.0
-    return (
-        {rank: offset - middle for rank, offset in offsets.items()},
-        {rank: drift - rate for rank, drift in drifts.items()},
-        middle,
-    )
-
-
-def _and_clocks(
-    verdict: Verdict, offsets: Mapping[int, int], drifts: Mapping[int, float], tolerance: int
-) -> Verdict:  # fmt: skip
-    drifting = any(abs(rate) > LEAST_SAID for rate in drifts.values())
-    least = tolerance if drifting else 0
+def _said_of_clocks(ranks: Sequence[int], clocks: Mapping[int, Clock], tolerance: int) -> tuple[int, str]:
+    """The offset that most ranks agree on (the median), and what to say of clocks that are off from it, or drift."""
+    own = {rank: clocks.get(rank, Clock()) for rank in ranks}
+    middle = sorted(clock.offset for clock in own.values())[len(ranks) // 2] if clocks else 0
+    rate = sorted(clock.rate for clock in own.values())[len(ranks) // 2] if clocks else 0.0
+    drifts = {rank: clock.rate - rate for rank, clock in own.items() if not clock.course}
+    drift = [f"{rank} drifts by {ppm * 1e6:.3g} ppm" for rank, ppm in drifts.items() if abs(ppm) > LEAST_SAID]
+    uneven = [f"{rank} ({duration(int(np.ptp([ahead for _, ahead in clock.course])))})"
+              for rank, clock in own.items() if clock.course]  # fmt: skip
+    least = tolerance if drift or uneven else 0
     off = [
-        f"{rank} ({duration(abs(ns))} {'ahead' if ns > 0 else 'behind'})"
-        for rank, ns in offsets.items()
-        if abs(ns) > least
+        f"{rank} ({duration(abs(clock.offset - middle))} {'ahead' if clock.offset > middle else 'behind'})"
+        for rank, clock in own.items()
+        if abs(clock.offset - middle) > least and not clock.course
     ]
-    drift = [f"{rank} drifts by {rate * 1e6:.3g} ppm" for rank, rate in drifts.items() if abs(rate) > LEAST_SAID]
-    if verdict.status == "refused" or not (off or drift):
-        return verdict
     said = [f"clock set right of rank {', '.join(off[:MOST_NAMED])}"] if off else []
     said += [f"clock of rank {', of rank '.join(drift[:MOST_NAMED])}"] if drift else []
-    return replace(verdict, reason="; ".join(filter(None, [verdict.reason, *said])))
+    said += [f"clock unsteady of rank {', '.join(uneven[:MOST_NAMED])}"] if uneven else []
+    return middle, "; ".join(said)
 
 
-def _doubted(verdict: Verdict, doubt: str) -> Verdict:
-    if not doubt or verdict.status == "refused":
+def _and_said(verdict: Verdict, clocks: str, doubt: str) -> Verdict:
+    """What clocks and doubt add to the verdict on an operation that has a tax."""
+    if verdict.status == "refused":
         return verdict
-    return replace(verdict, status="partial", reason="; ".join(filter(None, [verdict.reason, doubt])))
+    reason = "; ".join(filter(None, [verdict.reason, clocks, doubt]))
+    return replace(verdict, status="partial" if doubt else verdict.status, reason=reason)
 
 
 def _lost(counts: Mapping[int, int], matched: Places, most: int) -> str:

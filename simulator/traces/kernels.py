@@ -9,14 +9,24 @@ from functools import lru_cache
 # Parts of names of kernels that move data between ranks, or wait for other ranks. NCCL and RCCL (ncclKernel_,
 # ncclDevKernel_), MSCCL, oneCCL, PyTorch's symmetric memory (multimem_, one_shot_, two_shot_, barrier_kernel), vLLM,
 # SGLang and aiter (cross_device_), quickreduce, FlashInfer and TensorRT-LLM (also by WORDS), Transformer Engine
-# (userbuffers), NVSHMEM and rocSHMEM, and the dispatch and combine of experts: DeepEP, FlashInfer's A2A, pplx.
+# (userbuffers), NVSHMEM and rocSHMEM, and the dispatch and combine of experts: DeepEP, TensorRT-LLM, MORI, pplx.
 COLLECTIVES = (
     "nccl", "rccl", "msccl", "oneccl", "multimem_", "one_shot_all_", "two_shot_all_", "symmetric_memory::",
     "cross_device_", "quickreduce::", "allreduce_fusion", "mnnvl_", "lamport_style", "userbuffers_", "nvshmem",
-    "rocshmem", "barrier_all_on_stream", "barrier_on_stream", "sync_all_on_stream", "deep_ep::", "moea2a", "pplx::",
+    "rocshmem", "barrier_all_on_stream", "barrier_on_stream", "sync_all_on_stream", "deep_ep::", "moea2a", "moe_comm::",
+    "mori::", "pplx::",
 )  # fmt: skip
 # What only prepares them, and what Inductor names after the operations around it.
-LOCAL = ("deep_ep::layout::", "triton_poi_", "triton_red_", "triton_per_", "triton_for_", "triton_tem_")
+LOCAL = (
+    "deep_ep::layout::",
+    "moea2aprepare",
+    "moea2asanitize",
+    "triton_poi_",
+    "triton_red_",
+    "triton_per_",
+    "triton_for_",
+    "triton_tem_",
+)
 # What only collectives are called, in a name without its arguments and underscores.
 WORDS = ("allreduce", "allgather", "reducescatter", "alltoall")
 # What a kernel may be called that waits for others, and other kernels too.

@@ -27,23 +27,34 @@ MOST_DRIFT = 500e-6  # crystals are within 100 ppm, and this is how far ntpd and
 SLOPES_FROM = 64  # ends
 NOISE = 5000  # ns, of ends
 TRIED = 4  # drifting clocks
+NEIGHBOURS = 9  # ends whose median is by how much an irregular clock is ahead, where numbers tell the pairs
 PARTS = (1, 2, 4, 8)  # of a sequence, through whose ends lines are drawn
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How far ahead of another rank's clock one is: by ``offset`` ns at ``origin`` ns, and ``rate`` ns more each ns."""
+    """How far ahead of another rank's clock one is: by ``offset`` ns at ``origin`` ns, and ``rate`` ns more each ns.
+
+    Where neither tells it, ``course`` has times and by how much it is ahead then, and ``offset`` is their median.
+    """
 
     offset: int = 0
     rate: float = 0.0
     origin: int = 0
+    course: tuple[tuple[int, int], ...] = ()
 
     def ahead(self, time: Times) -> Times:
         """By how much, ns, at each time of this clock.
 
         >>> Clock(5, 20e-6, 1000).ahead(np.array([1000, 101_000])).tolist()
         [5, 7]
+        >>> Clock(5, course=((1000, 5), (1010, 15))).ahead(np.array([1000, 1006])).tolist()
+        [5, 11]
         """
+        if self.course:
+            times, ahead = np.array(self.course, np.int64).T
+            further = np.interp((time - times[0]).astype(float), (times - times[0]).astype(float), ahead - ahead[0])
+            return np.rint(further).astype(np.int64) + ahead[0]
         return self.offset + np.rint(self.rate * (time - self.origin)).astype(np.int64)
 
     @classmethod
@@ -131,7 +142,7 @@ def _best(
 
 
 def _related(reference: Kernels, other: Kernels, found: Pairing) -> bool:
-    """Whether pairs under a new clock can be the same collectives: their ends must vary together.
+    """Whether pairs under a new clock, or of one number, can be the same collectives: their ends must vary together.
 
     A periodic job fits another window of itself under some clock. The time from one end to the next then differs
     between the ranks by as much as it varies on one of them, or more; that of the same collectives by next to nothing.
@@ -176,6 +187,19 @@ def _by_number(reference: Kernels, other: Kernels, tolerance: int) -> Pairing:
         closer = np.abs(apart - drifting.ahead(other.end[theirs])) <= tolerance
         if abs(drifting.rate) <= MOST_DRIFT and closer.sum() >= max(close.sum() + 2, 1.1 * close.sum()):
             clock, close = drifting, closer
+    if not close.all() and len(apart) >= LEAST_DRIFT:
+        order = np.argsort(other.end[theirs], kind="stable")
+        ours, theirs, apart, close = ours[order], theirs[order], apart[order], close[order]
+        around = np.lib.stride_tricks.sliding_window_view(np.pad(apart, NEIGHBOURS // 2, mode="edge"), NEIGHBOURS)
+        course = np.median(around, axis=1).astype(np.int64)
+        near = np.abs(apart - course) <= tolerance
+        everyone = Pairing(place.copy(), Clock())
+        everyone.place[ours] = theirs
+        told = Clock(
+            int(np.median(course)), course=tuple(zip(other.end[theirs].tolist(), course.tolist(), strict=True))
+        )
+        if near.sum() >= max(close.sum() + 2, 1.1 * close.sum()) and _related(reference, other, everyone):
+            clock, close = told, near
     place[ours[close]] = theirs[close]
     return Pairing(place, clock)
 

@@ -308,3 +308,30 @@ def test_a_clock_that_drifts_in_a_table_is_said(tmp_path: Path) -> None:
     assert (row["collectives"], row["status"]) == (200, "ok")
     assert row["tax_fastest_mean"] * 1e3 == pytest.approx(3.293, abs=5e-4)
     assert row["reason"] == "clock of rank 3 drifts by 20 ppm"
+
+
+def test_where_numbers_tell_the_pairs_a_clock_may_be_unsteady(tmp_path: Path) -> None:
+    """Rank 3's clock is set back by 5 ms in the middle, and gains 100 ppm from there on, beside its 20 ppm."""
+    ranks = events(MADE / "clock_drift" / "with_sequence_numbers")
+    middle = sorted(event["ts"] for event in ranks[3])[800 // 4]
+    for event in ranks[3]:
+        event["ts"] += (event["ts"] > middle) * (100e-6 * (event["ts"] - middle) - 5000)
+    (row,) = analyse(job(tmp_path, ranks)).summary.to_dict("records")
+    assert (row["collectives"], row["status"], row["straggler"]) == (200, "ok", 2)
+    assert row["tax_fastest_mean"] * 1e3 == pytest.approx(3.293, abs=5e-4)
+    assert row["reason"].startswith("clock unsteady of rank 3 (")
+
+
+def test_numbers_that_are_off_by_some_are_not_believed(tmp_path: Path) -> None:
+    """Rank 1 counts three more collectives than the others."""
+    generator = np.random.default_rng(0)
+    ends = np.cumsum(1000 + 30 * generator.standard_normal(200)).round(3)
+    ranks = {rank: [collective(end, rank, k + 3 * rank) for k, end in enumerate(ends)] for rank in range(2)}
+    (row,) = analyse(job(tmp_path, ranks)).summary.to_dict("records")
+    assert (row["collectives"], row["status"]) == (200, "ok")
+    assert row["tax_fastest_mean"] == pytest.approx(10e-6)
+
+
+def collective(end: float, rank: int, number: int) -> Trace:
+    about = {"Process Group Name": "0", "Group size": 2, "Seq": number}
+    return kernel("ncclDevKernel_AllReduce()", round(end - 50 - 10 * rank, 3), 50 + 10 * rank, **about)
