@@ -172,36 +172,32 @@ def _refined(reference: Kernels, other: Kernels, found: Pairing, tolerance: int)
 
 
 def _by_number(reference: Kernels, other: Kernels, tolerance: int) -> Pairing:
+    """The pairs that numbers tell, where their ends agree under a common clock or vary together under another."""
     _, ours, theirs = np.intersect1d(reference.number, other.number, return_indices=True)
     same = reference.label[ours] == other.label[theirs]
-    ours, theirs = ours[same], theirs[same]
-    place = np.full(len(reference), -1)
-    if not len(ours):
-        return Pairing(place, Clock())
-    apart = other.end[theirs] - reference.end[ours]
-    off = len(apart) >= LEAST and np.median(np.abs(apart)) > tolerance
-    clock = Clock(int(np.median(apart))) if off else Clock()
-    close = np.abs(apart - clock.offset) <= tolerance
-    if not close.all() and len(apart) >= LEAST_DRIFT:
-        drifting = Clock.drifting(other.end[theirs], apart)
-        closer = np.abs(apart - drifting.ahead(other.end[theirs])) <= tolerance
-        if abs(drifting.rate) <= MOST_DRIFT and closer.sum() >= max(close.sum() + 2, 1.1 * close.sum()):
-            clock, close = drifting, closer
-    if not close.all() and len(apart) >= LEAST_DRIFT:
-        order = np.argsort(other.end[theirs], kind="stable")
-        ours, theirs, apart, close = ours[order], theirs[order], apart[order], close[order]
+    order = np.argsort(other.end[theirs[same]], kind="stable")
+    ours, theirs = ours[same][order], theirs[same][order]
+    end = other.end[theirs]
+    apart = end - reference.end[ours]
+    clocks = [Clock()]
+    if len(apart) >= LEAST and np.median(np.abs(apart)) > tolerance:
+        clocks = [Clock(int(np.median(apart)))]
+    if len(apart) >= LEAST_DRIFT:
+        line = Clock.drifting(end, apart)
+        clocks += [line] if abs(line.rate) <= MOST_DRIFT else []
         around = np.lib.stride_tricks.sliding_window_view(np.pad(apart, NEIGHBOURS // 2, mode="edge"), NEIGHBOURS)
         course = np.median(around, axis=1).astype(np.int64)
-        near = np.abs(apart - course) <= tolerance
-        everyone = Pairing(place.copy(), Clock())
-        everyone.place[ours] = theirs
-        told = Clock(
-            int(np.median(course)), course=tuple(zip(other.end[theirs].tolist(), course.tolist(), strict=True))
-        )
-        if near.sum() >= max(close.sum() + 2, 1.1 * close.sum()) and _related(reference, other, everyone):
-            clock, close = told, near
-    place[ours[close]] = theirs[close]
-    return Pairing(place, clock)
+        points = tuple(zip(end.tolist(), course.tolist(), strict=True))
+        clocks.append(Clock(int(np.median(course)), course=points))
+    best = Pairing(np.full(len(reference), -1), Clock())
+    for clock in clocks:  # the simplest first
+        close = np.abs(apart - clock.ahead(end)) <= tolerance
+        found = Pairing(np.full(len(reference), -1), clock)
+        found.place[ours[close]] = theirs[close]
+        better = found.count >= max(best.count + 2, 1.1 * best.count) or (clock is clocks[0] and close.any())
+        if better and (clock == Clock() or _related(reference, other, found)):
+            best = found
+    return best
 
 
 def _offsets(reference: Kernels, other: Kernels) -> list[Clock]:
