@@ -35,7 +35,7 @@ MOST_UNEQUAL = 1.5  # most and fewest kernels of a rank, of a collective of all 
 SHARE = 1e-3  # of the time of all kernels, by which ranks must differ to hold a straggler
 MOST = 50  # kernels tried, those first by which ranks differ most
 MOST_TIMES = 2_000_000  # of a kernel on all ranks, that are looked at to find which ranks to compare
-MOST_UNEVEN = 1000  # pairs of ranks compared that do not have equally many of a kernel
+MOST_UNSEEN = 1000  # pairs of ranks compared of which that does not tell, as they have not equally many of a kernel
 BY_NAME = "by its name"
 
 
@@ -157,63 +157,86 @@ def _groups(
 ) -> Iterator[tuple[tuple[int, ...], bool]]:  # fmt: skip
     """The ranks that wait for each other in kernels of one name, and whether under a clock found from these alone."""
     left = sorted(ranks)
-    even, uneven = _Even(ranks, tolerance), MOST_UNEVEN
+    even = _Even(ranks, tolerance)
     while len(left) > 1:
         first, *others = left
-        partners = even.partners(first, others, uneven)
-        uneven -= sum(len(ranks[rank][0]) != len(ranks[first][0]) for rank in partners)
+        instances = len(ranks[first][0])
+        few = instances < by_chance(10 * len(ranks))
+        partners = even.partners(first, others)
+        partners = [] if few and len(partners) < len(ranks) - 1 else partners
         pairings = {rank: _pair(ranks[first], ranks[rank], tolerance, known.get((first, rank))) for rank in partners}
         near = [rank for rank in partners
-                if pairings[rank].count >= MATCHED * min(len(ranks[first][0]), len(ranks[rank][0]))]  # fmt: skip
+                if pairings[rank].count >= MATCHED * min(instances, len(ranks[rank][0]))]  # fmt: skip
         members = near
         if not waits(ranks, first, near, pairings, tolerance, least):
+            near = [] if few else near
             members = [rank for rank in near if waits(ranks, first, [rank], pairings, tolerance, least)]
             if len(members) > 1 and not waits(ranks, first, members, pairings, tolerance, least):
                 members = []
-        if least < LEAST and len(members) < len(ranks) - 1:
-            return  # some ranks out of many agree by chance
+        if len(members) < len(ranks) - 1:
+            tries = len(ranks) ** 2 * (MOST if least == LEAST else 1)
+            members = [] if few or instances * len(members) < by_chance(100 * tries) else members
         if members:
             shifted = any(pairings[rank].clock not in (Clock(), known.get((first, rank))) for rank in members)
             yield (first, *members), shifted
         left = [rank for rank in others if rank not in members]
 
 
+def by_chance(tries: float) -> float:
+    """So many instances it takes before one of as many tries is not likely to look like waiting by chance.
+
+    Of kernels whose durations have nothing to do with their starts, n explain a part of 1 - e of each other with a
+    likelihood of about e to the power of (n - 2) / 2 (the distribution of a correlation of 0). Some ranks chosen out of
+    many are many tries.
+
+    >>> round(by_chance(1)), round(by_chance(100)), round(by_chance(1e6))
+    (2, 6, 14)
+    """
+    return float(2 + 2 * np.log(tries) / -np.log(1 - WAITS))
+
+
 class _Even:
     """Which ranks are worth comparing: to compare every rank with every other takes long, and most cannot wait.
 
     Of ranks with equally many kernels the k-th are taken for the same one. From one to the next, ends of ranks that
-    wait for each other move alike, whatever their clocks, and starts do not.
+    wait for each other move alike, whatever their clocks, and starts do not; or else all move alike, but starts lie
+    further apart than ends.
     """
 
     def __init__(self, ranks: Ranks, tolerance: int):
-        self.tolerance = tolerance
+        self.far = 2.0 * tolerance  # between two ends that may be off by the tolerance; further is as far
         self.count = {rank: len(start) for rank, (start, _) in ranks.items()}
+        self.unseen = MOST_UNSEEN
         self.column: dict[int, int] = {}
-        self.times: dict[int, tuple[Array, Array]] = {}  # number of kernels -> from each to the next: ends, starts
+        self.times: dict[int, tuple[Array, Array]] = {}  # number of kernels -> their ends and starts
+        origin = min((int(start[0]) for start, _ in ranks.values() if len(start)), default=0)
         for count in set(self.count.values()):
             own = [rank for rank in sorted(ranks) if self.count[rank] == count]
             self.column |= {rank: i for i, rank in enumerate(own)}
             step = 1 + count * len(own) // MOST_TIMES
-            start = np.column_stack([ranks[rank][0][::step] for rank in own])
-            end = start + np.column_stack([ranks[rank][1][::step] for rank in own])
-            self.times[count] = np.diff(end, axis=0).astype(float), np.diff(start, axis=0).astype(float)
+            start = np.column_stack([ranks[rank][0][::step] - origin for rank in own]).astype(float)
+            self.times[count] = start + np.column_stack([ranks[rank][1][::step] for rank in own]), start
 
-    def partners(self, first: int, others: Sequence[int], uneven: int) -> list[int]:
-        """Those of the others that may wait together with the first; of those with other counts the first ``uneven``."""
+    def partners(self, first: int, others: Sequence[int]) -> list[int]:
+        """Those of the others that may wait together with the first."""
         count = self.count[first]
-        same = [rank for rank in others if self.count[rank] == count]
-        rest = [rank for rank in others if self.count[rank] != count][: max(0, uneven)]
-        end, start = self.times[count]
-        if not same or len(end) < FEW:
-            return sorted([*same, *rest])
+        same = [rank for rank in others if self.count[rank] == count and count > 1]
+        rest = [rank for rank in others if self.count[rank] != count or count < 2][: self.unseen]
+        self.unseen -= len(rest)
+        if not same:
+            return rest
         columns, own = [self.column[rank] for rank in same], self.column[first]
-        apart, late = (times[:, columns] - times[:, [own]] for times in (end, start))
-        close = np.abs(apart) <= 2 * self.tolerance
-        near = close.mean(axis=0) >= MATCHED / 2
-        left, whole = ((np.where(close, moved, 0.0) ** 2).sum(axis=0) for moved in (apart, late))
-        tells = near & ((left <= 0.75 * whole) | (whole <= (3 * NOISE) ** 2 * close.sum(axis=0)))
+        apart, late = (times[:, columns] - times[:, [own]] for times in self.times[count])
+        moved, moved_late = np.diff(apart, axis=0), np.diff(late, axis=0)
+        near = (np.abs(moved) <= self.far).mean(axis=0) >= 2 * MATCHED - 1
+        left, whole = self._squares(moved), self._squares(moved_late)
+        steady = (whole <= (3 * NOISE) ** 2 * len(moved)) & (self._squares(apart) <= 0.5 * self._squares(late))
+        tells = near & ((left <= 0.75 * whole) | steady)
         same = [rank for rank, kept in zip(same, near, strict=True) if kept] if tells.any() else []
         return sorted([*same, *rest])
+
+    def _squares(self, times: Array) -> Array:
+        return (np.clip(times, -self.far, self.far) ** 2).sum(axis=0)
 
 
 def _pair(

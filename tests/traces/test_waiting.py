@@ -335,3 +335,55 @@ def test_numbers_that_are_off_by_some_are_not_believed(tmp_path: Path) -> None:
 def collective(end: float, rank: int, number: int) -> Trace:
     about = {"Process Group Name": "0", "Group size": 2, "Seq": number}
     return kernel("ncclDevKernel_AllReduce()", round(end - 50 - 10 * rank, 3), 50 + 10 * rank, **about)
+
+
+@pytest.mark.parametrize("apart", ["calls", "ranks"])
+def test_kernels_numbered_otherwise_are_taken_for_one(apart: str, tmp_path: Path) -> None:
+    """Each call, or each rank, has a number of its own in the name: k_31, k_87, ..."""
+    ranks = events(ENGINE / "names" / "oneccl")
+    for rank, own in ranks.items():
+        waiting = [event for event in sorted(own, key=lambda event: event["ts"]) if "gemm" not in event["name"]]
+        for call, event in enumerate(waiting):
+            event["name"] = f"k_{100 * rank + 7 if apart == 'ranks' else 31 * call % 53}"
+            event["args"] = {"stream": event["args"]["stream"]}
+    report = analyse(job(tmp_path, ranks))
+    (row,) = report.summary.to_dict("records")
+    assert (row["group"], row["collectives"], row["straggler"], row["status"]) == ("k_#", 12, 2, "partial")
+    assert row["tax_fastest_mean"] * 1e6 == pytest.approx(303.5, abs=0.05)
+    assert len(report.blocks) == 11 * 4
+    assert "k_# looks like a collective" in words.text(report)
+
+
+def many(ranks: int, names: int, count: int, group: int, seed: int = 0) -> dict[int, list[Trace]]:
+    """Unequal work of many names, each a wait of its own, then a kernel that groups of ranks leave together."""
+    generator, begin, found = np.random.default_rng(seed), np.zeros(ranks), {rank: [] for rank in range(ranks)}
+    for _ in range(count):
+        for name in range(names):
+            length = 100 * generator.gamma(4, 0.25, ranks)
+            for rank, own in found.items():
+                own.append(kernel(f"work_{'abcdefghij'[name]}", begin[rank], length[rank]))
+            begin = begin + length + 1
+        end = np.repeat(begin.reshape(-1, group).max(axis=1), group) + 20 + generator.random(ranks)
+        for rank, own in found.items():
+            own.append(kernel("k_17", begin[rank], end[rank] - begin[rank]))
+        begin = end + 1
+    return found
+
+
+@pytest.mark.parametrize(("count", "group"), [(3, 32), (12, 32), (20, 4)])
+def test_of_many_ranks_none_are_found_by_chance(count: int, group: int, tmp_path: Path) -> None:
+    """Out of 32 ranks some always look alike in a few kernels; each rank has as much to do in the mean."""
+    found = analyse(job(tmp_path, many(32, 10, count, group))).waiting
+    assert {one.name for one in found} == {"k_17"}
+    assert [one.ranks for one in found] == [tuple(range(at, at + group)) for at in range(0, 32, group)]
+
+
+def test_a_pipeline_under_clocks_that_are_off_has_no_tax(tmp_path: Path) -> None:
+    """Its stages have 16 and 32 kernels; those with equally many seem to end together under some clock."""
+
+    def shift(rank: int, event: Trace) -> None:
+        event["ts"] += [0, 5e3, -3e3, 1e6][rank]
+
+    report = analyse(renamed(MADE / "pipeline" / "pipeline", tmp_path / "a", shift))
+    assert set(report.summary["status"]) == {"refused"}
+    assert "looks like communication between ranks" in words.text(report)
