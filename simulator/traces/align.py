@@ -154,15 +154,14 @@ def _match(
     absent = _absent(group, own, traces)
     operations = list(dict.fromkeys(name for kernels in own.values() for name in kernels["operation"]))
     # Most frequent first: what it says about clocks helps where there are few to say it. What may be exchanged by pairs
-    # of ranks comes last: a periodic pipeline matches itself under a shift, which reads as a clock.
-    operations.sort(
-        key=lambda name: (
-            name == "send_recv",
-            -max(int((kernels["operation"] == name).sum()) for kernels in own.values()),
-        )
-    )
+    # of ranks is matched last: a periodic pipeline matches itself under a shift, which reads as a clock.
+    operations.sort(key=lambda name: -max(int((kernels["operation"] == name).sum()) for kernels in own.values()))
     clocks: dict[int, Clock] = {}
-    parts = [_match_operation(name, own, clocks, tolerance, absent) for name in operations]
+    matched = {
+        name: _match_operation(name, own, clocks, tolerance, absent)
+        for name in sorted(operations, key=lambda name: name == "send_recv")
+    }
+    parts = [matched[name] for name in operations]
     ranks = tuple(own)
     doubt = "it is not known to be a collective, but its ends agree where its starts do not" if group.inferred else ""
     if not group.inferred and any(rank in inferred for rank in ranks):
