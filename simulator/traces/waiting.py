@@ -12,7 +12,7 @@ varies from one instance to the next must be explained, too, which needs no comm
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,14 +29,16 @@ WAITS = 0.9  # explained of all by which starts lie apart
 VARIES = 0.5  # explained of what varies between instances, which noise of clocks is part of
 NOISE = 2e3  # ns; starts that vary by less say nothing: many traces have whole microseconds
 LEAST = 8  # instances x (ranks - 1)
-FEW = 3  # the same, for a doubt
+FEW, MANY = 3, 24  # the same, for a doubt: where all is explained, and where half is
 MATCHED = 0.8  # of the kernels of the rank that has fewer
 MOST_UNEQUAL = 1.5  # most and fewest kernels of a rank, of a collective of all of them
 SHARE = 1e-3  # of the time of all kernels, by which ranks must differ to hold a straggler
 MOST = 50  # kernels tried, those first by which ranks differ most
 MOST_TIMES = 2_000_000  # of a kernel on all ranks, that are looked at to find which ranks to compare
 MOST_UNSEEN = 1000  # pairs of ranks compared of which that does not tell, as they have not equally many of a kernel
-BY_NAME = "by its name"
+SURE = "sure"
+BY_NAME, SELDOM = "by its name", "by where it ends, but too seldom to be sure"
+IN_PART = "by where it ends, which is only in part where the others do"
 
 
 @dataclass(frozen=True)
@@ -84,17 +86,13 @@ def unnamed(
     for name, ranks in candidates.items():
         share = sum(int(length.sum()) for _, length in ranks.values()) / whole
         as_called = frozenset(names[name])
-        groups = list(_groups(ranks, tolerance, known or {})) if name in tested else []
+        groups, doubt = _groups(ranks, tolerance, known or {}) if name in tested else ([], "")
         if groups and _paired(ranks, groups):
             found.append(Waiting(name, tuple(ranks), share, paired=True, names=as_called))
-        else:
+        elif groups:
             found += [Waiting(name, members, share, names=as_called) for members, _ in groups]
-        if groups or share < SHARE:
-            continue
-        if name in tested and any(_groups(ranks, tolerance, known or {}, least=FEW)):
-            found.append(Waiting(name, (), share, "by where it ends, but too seldom to be sure", names=as_called))
-        elif kernels.HINT.search(kernels.short(name)):
-            found.append(Waiting(name, (), share, BY_NAME, names=as_called))
+        elif share >= SHARE and (doubt or kernels.HINT.search(kernels.short(name))):
+            found.append(Waiting(name, (), share, doubt or BY_NAME, names=as_called))
     return sorted(found, key=lambda waiting: -waiting.share)
 
 
@@ -153,33 +151,42 @@ def _paired(ranks: Ranks, groups: Sequence[tuple[tuple[int, ...], bool]]) -> boo
 
 
 def _groups(
-    ranks: Ranks, tolerance: int, known: Mapping[tuple[int, int], Clock], least: int = LEAST
-) -> Iterator[tuple[tuple[int, ...], bool]]:  # fmt: skip
-    """The ranks that wait for each other in kernels of one name, and whether under a clock found from these alone."""
-    left = sorted(ranks)
+    ranks: Ranks, tolerance: int, known: Mapping[tuple[int, int], Clock]
+) -> tuple[list[tuple[tuple[int, ...], bool]], str]:  # fmt: skip
+    """Ranks that wait for each other in kernels of one name: all whose ends agree, or some of those; else a doubt.
+
+    With each such group comes whether its ends agree under a clock alone that is found from these kernels.
+    """
+    left, groups, doubt, every = sorted(ranks), [], "", len(ranks) - 1
     even = _Even(ranks, tolerance)
     while len(left) > 1:
         first, *others = left
         instances = len(ranks[first][0])
         few = instances < by_chance(10 * len(ranks))
         partners = even.partners(first, others)
-        partners = [] if few and len(partners) < len(ranks) - 1 else partners
+        partners = [] if few and len(partners) < every else partners
         pairings = {rank: _pair(ranks[first], ranks[rank], tolerance, known.get((first, rank))) for rank in partners}
         near = [rank for rank in partners
                 if pairings[rank].count >= MATCHED * min(instances, len(ranks[rank][0]))]  # fmt: skip
-        members = near
-        if not waits(ranks, first, near, pairings, tolerance, least):
-            near = [] if few else near
-            members = [rank for rank in near if waits(ranks, first, [rank], pairings, tolerance, least)]
-            if len(members) > 1 and not waits(ranks, first, members, pairings, tolerance, least):
+
+        def sure(members: Sequence[int]) -> str:
+            return behaviour(ranks, first, members, pairings, tolerance)  # noqa: B023, used in this turn alone
+
+        members, seen = near, sure(near)
+        if seen != SURE:
+            doubt = seen if len(near) == every else doubt
+            members = [] if few else [rank for rank in near if sure([rank]) == SURE]
+            members = members if sure(members) == SURE else []
+        if members and len(members) < every:  # some of many ranks agree by chance
+            shown, tries = instances * len(members), 100 * len(ranks) ** 2
+            if few or shown < by_chance(tries * MOST):
+                doubt = SELDOM if not few and shown >= by_chance(tries) else doubt
                 members = []
-        if len(members) < len(ranks) - 1:
-            tries = len(ranks) ** 2 * (MOST if least == LEAST else 1)
-            members = [] if few or instances * len(members) < by_chance(100 * tries) else members
         if members:
             shifted = any(pairings[rank].clock not in (Clock(), known.get((first, rank))) for rank in members)
-            yield (first, *members), shifted
+            groups.append(((first, *members), shifted))
         left = [rank for rank in others if rank not in members]
+    return groups, doubt
 
 
 def by_chance(tries: float) -> float:
@@ -266,19 +273,20 @@ def _kernels(rank: tuple[Times, Times]) -> Kernels:
     return Kernels(start + length, np.zeros(len(start), np.int64), np.zeros(0, np.int64))
 
 
-def waits(
-    ranks: Ranks, first: int, others: Sequence[int], pairings: Mapping[int, Pairing], tolerance: int, least: int = LEAST
-) -> bool:  # fmt: skip
-    """Whether ends agree over these ranks while starts do not, in all and in what varies between instances.
+def behaviour(
+    ranks: Ranks, first: int, others: Sequence[int], pairings: Mapping[int, Pairing], tolerance: int
+) -> str:  # fmt: skip
+    """Whether ends agree over these ranks while starts do not: ``SURE``, a doubt in words, or nothing.
 
-    It takes ``least`` instances, times ranks but one: fewer may agree by chance.
+    It must hold in all and in what varies between instances, of which it takes ``LEAST``, times ranks but one: fewer
+    agree by chance.
     """
     if not others:
-        return False
+        return ""
     chosen = [pairings[rank] for rank in others]
     places = together(_kernels(ranks[first]), [_kernels(ranks[rank]) for rank in others], chosen, tolerance)
-    if len(places) * len(others) < least:
-        return False
+    if len(places) * len(others) < FEW:
+        return ""
     ends, starts = [], []
     for i, rank in enumerate([first, *others]):
         start, length = (times[places[:, i]] for times in ranks[rank])
@@ -291,7 +299,11 @@ def waits(
     apart, late = _centred((end - origin).astype(float)), _centred((start - origin).astype(float))
     varying, varied = _without_trend(time, apart), _without_trend(time, late)
     steady = np.sqrt(np.mean(varied**2)) < NOISE and all(not found.clock.offset for found in chosen)
-    return explained(apart, late) >= WAITS and (steady or explained(varying, varied) >= VARIES)
+    if not steady and explained(varying, varied) < VARIES:
+        return ""
+    if explained(apart, late) >= WAITS:
+        return SURE if len(places) * len(others) >= LEAST else SELDOM
+    return IN_PART if explained(apart, late) >= VARIES and len(places) * len(others) >= MANY else ""
 
 
 def explained(apart: Array, late: Array) -> float:

@@ -21,7 +21,7 @@ TERMS = {
     "receiver waits, sender waits": "how much longer the kernel of a receive is than that of its send, with which it "
     "ends, or the other way round",
     "status": "ok: kernels of all ranks end together, so that they are the same collectives; partial: ranks or "
-    "kernels are missing; refused: no tax can be given",
+    "kernels are missing, or are not known to be collectives but behave like some; refused: no tax can be given",
     "GPU work apart, GPU idle apart": "how far ranks differ in the work their GPUs did, and in the time these did "
     "nothing, since the collective before; corr.: how both go with the tax",
     "variation over ranks": "standard deviation over ranks / mean of a compute block's GPU work, mean over blocks",
