@@ -140,6 +140,7 @@ def steps(wait: str, ranks: int = 4, count: int = 40, late: float = 0.0, equal: 
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("late", [0.0, 30.0, 300.0])
 @pytest.mark.parametrize("clock", [{}, {0: 5e5, 2: -7e4}])
