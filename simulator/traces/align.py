@@ -13,12 +13,11 @@ from simulator.arrays import Times
 from simulator.checks import InputError
 from simulator.lazy import pd
 from simulator.traces.kernels import LOOSE, PAIRED, SYMMETRIC
-from simulator.traces.match import LEAST, Clock, Kernels, Places, pair, together
+from simulator.traces.match import LEAST, Clock, Kernels, Places, pair, together, unequal
 from simulator.traces.trace import ProcessGroup, RankTrace
 
 Status = Literal["ok", "partial", "refused"]
 MOST_NAMED = 8  # ranks in a sentence
-MOST_UNEQUAL = 1.5  # most and fewest kernels of an exchange between all ranks; of a pipeline's it is 2 at least
 LEAST_SAID = 1e-6  # of a clock's drift
 
 
@@ -203,7 +202,7 @@ def _match_operation(
     if silent:
         return Verdict(operation, "refused", f"{_named(silent)} ran none of them{absent}"), nothing
     least, most = min(counts.values()), max(counts.values())
-    if operation == "send_recv" and most >= MOST_UNEQUAL * least:
+    if operation == "send_recv" and unequal(list(counts.values())):
         return Verdict(operation, "refused", _why_paired(operation, counts)), nothing
     labels = _labels(operation, own, places)
     sequences = {rank: _kernels(own[rank], places[rank], labels[rank]) for rank in own}
@@ -222,8 +221,10 @@ def _match_operation(
     for rank, pairing in pairings.items():
         if pairing.count >= LEAST:
             clocks.setdefault(rank, pairing.clock)
-    reasons = [_lost(counts, matched, most), absent.removeprefix("; ")]
-    status: Status = "partial" if len(matched) < most or absent else "ok"
+    either = "may be a send and its receive, where one waits for the other, not an exchange"
+    either = either if operation == "send_recv" and len(own) == 2 else ""
+    reasons = [_lost(counts, matched, most), absent.removeprefix("; "), either]
+    status: Status = "partial" if len(matched) < most or absent or either else "ok"
     matched = np.column_stack([places[rank][matched[:, i]] for i, rank in enumerate(own)])
     return Verdict(operation, status, "; ".join(filter(None, reasons))), matched
 
@@ -329,8 +330,8 @@ def _lost(counts: Mapping[int, int], matched: Places, most: int) -> str:
 def _why_paired(operation: str, counts: Mapping[int, int]) -> str:
     """What to say of kernels that have two ranks each."""
     least, most = min(counts.values()), max(counts.values())
-    said = "each is between two ranks, so that no tax over the group can be given"
-    return said if operation in PAIRED else f"ranks have from {least} to {most} of them: {said}"
+    few = "" if operation in PAIRED else f"ranks have from {least} to {most} of them: "
+    return f"{few}each is between two ranks, so that no tax over the group can be given"
 
 
 def _why_refused(operation: str, sequences: Mapping[int, Kernels], matched: int, tolerance: int) -> str:

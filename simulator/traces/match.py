@@ -27,6 +27,7 @@ MOST_DRIFT = 500e-6  # crystals are within 100 ppm, and this is how far ntpd and
 SLOPES_FROM = 64  # ends
 NOISE = 5000  # ns, of ends
 TRIED = 4  # drifting clocks
+LOST = 0.02  # of the kernels of a rank: more are not taken for lost where they may be sends and receives
 NEIGHBOURS = 9  # ends whose median is by how much an irregular clock is ahead, where numbers tell the pairs
 PARTS = (1, 2, 4, 8)  # of a sequence, through whose ends lines are drawn
 
@@ -105,6 +106,18 @@ class Pairing:
     def count(self) -> int:
         """How many kernels have a partner."""
         return int((self.place >= 0).sum())
+
+
+def unequal(counts: Sequence[int]) -> bool:
+    """Whether ranks have so unequally many kernels that these are of pairs of ranks, more than a profiler loses.
+
+    The first and the last stage of a pipeline have half as many sends and receives as the others, or, where each rank
+    has several stages, one in twice the number of stages fewer.
+
+    >>> unequal([16, 32, 32, 16]), unequal([360, 384, 384, 360]), unequal([5, 5, 4, 5])
+    (True, True, False)
+    """
+    return max(counts) - min(counts) > max(1, LOST * max(counts))
 
 
 def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[Clock] = ()) -> Pairing:

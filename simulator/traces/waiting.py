@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from simulator.arrays import Array, Times
 from simulator.lazy import pd
 from simulator.traces import kernels
-from simulator.traces.match import LEAST_DRIFT, MOST_DRIFT, Clock, Kernels, Pairing, pair_at, together
+from simulator.traces.match import LEAST_DRIFT, MOST_DRIFT, Clock, Kernels, Pairing, pair_at, together, unequal
 from simulator.traces.trace import ProcessGroup, RankTrace
 
 WAITS = 0.9  # explained of all by which starts lie apart
@@ -31,7 +31,6 @@ NOISE = 2e3  # ns; starts that vary by less say nothing: many traces have whole 
 LEAST = 8  # instances x (ranks - 1)
 FEW, MANY = 3, 24  # the same, for a doubt: where all is explained, and where half is
 MATCHED = 0.8  # of the kernels of the rank that has fewer
-MOST_UNEQUAL = 1.5  # most and fewest kernels of a rank, of a collective of all of them
 SHARE = 1e-3  # of the time of all kernels, by which ranks must differ to hold a straggler
 MOST = 50  # kernels tried, those first by which ranks differ most
 MOST_TIMES = 2_000_000  # of a kernel on all ranks, that are looked at to find which ranks to compare
@@ -146,8 +145,8 @@ def _paired(ranks: Ranks, groups: Sequence[tuple[tuple[int, ...], bool]]) -> boo
     """
     alone = not set(ranks) <= {rank for members, _ in groups for rank in members}
     every = [list(ranks)] if alone or any(shifted for _, shifted in groups) else []
-    counts = [[len(ranks[rank][0]) for rank in members] for members in [*(members for members, _ in groups), *every]]
-    return any(max(own) >= MOST_UNEQUAL * min(own) for own in counts)
+    parts = [*(members for members, _ in groups), *every]
+    return any(unequal([len(ranks[rank][0]) for rank in members]) for members in parts)
 
 
 def _groups(

@@ -404,3 +404,48 @@ def test_a_pipeline_under_clocks_that_are_off_has_no_tax(tmp_path: Path) -> None
     report = analyse(renamed(MADE / "pipeline" / "pipeline", tmp_path / "a", shift))
     assert set(report.summary["status"]) == {"refused"}
     assert "looks like communication between ranks" in words.text(report)
+
+
+def stages(ranks: int, chunks: int, batches: int, clock: Any = None) -> dict[int, list[Trace]]:
+    """A pipeline in which each rank has ``chunks`` stages of 500 us, and kernels do not say whether they send."""
+    found: dict[int, list[Trace]] = {rank: [] for rank in range(ranks)}
+    clock, free, ready = clock or [0.0] * ranks, [0.0] * ranks, {}
+    order = sorted(
+        ((batch // ranks * chunks + stage // ranks) * ranks + batch % ranks + stage % ranks, batch, stage)
+        for batch in range(batches)
+        for stage in range(ranks * chunks)
+    )
+    generator = np.random.default_rng(0)
+    for _, batch, stage in order:
+        rank, before = stage % ranks, (stage - 1) % ranks
+        if stage:
+            sent = ready[stage - 1, batch]
+            end = max(free[rank], sent) + 40
+            found[rank].append(kernel(SEND, free[rank] + clock[rank], end - free[rank], stream=20))
+            found[before].append(kernel(SEND, sent + clock[before], end - sent + generator.random(), stream=20))
+            free[rank] = end
+        length = 500 + 5 * generator.standard_normal()
+        found[rank].append(kernel("sm90_gemm", free[rank] + clock[rank], length))
+        free[rank] = ready[stage, batch] = free[rank] + length
+    return found
+
+
+@pytest.mark.parametrize("clock", [None, [0, 5e3, -3e3, 1e6]])
+@pytest.mark.parametrize("name", [SEND, "k_17"])
+@pytest.mark.parametrize("chunks", [2, 4, 8])
+def test_a_pipeline_of_several_stages_for_each_rank_is_no_collective(
+    chunks: int, name: str, clock: Any, tmp_path: Path
+) -> None:
+    """The first and the last rank have one send, or receive, in twice the number of chunks fewer."""
+    ranks = stages(4, chunks, 24, clock)
+    for event in (event for own in ranks.values() for event in own if event["name"] == SEND):
+        event["name"] = name
+    report = analyse(job(tmp_path, ranks))
+    assert set(report.summary["status"]) <= {"refused"}
+    assert "is last" not in words.text(report)
+
+
+def test_of_two_ranks_a_send_cannot_be_told_from_an_exchange(tmp_path: Path) -> None:
+    (row,) = analyse(job(tmp_path, stages(2, 1, 64))).summary.to_dict("records")
+    assert row["status"] == "partial"
+    assert row["reason"] == "may be a send and its receive, where one waits for the other, not an exchange"

@@ -82,10 +82,12 @@ class TraceReport(Task):
         groups = []
         traces: list[RankTrace] = []
         waiting: list[Waiting] = []
+        names: set[str] = set()
         blocks = []
         for i, window in chosen:
             own, window, found = _matched(window, tolerance)
-            waiting += found
+            waiting += [one for one in found if one.name not in names]  # said of the first window alone
+            names |= {one.name for one in found}
             traces += window
             own = [replace(group, name=f"window {i}, {group.name}") for group in own] if len(chosen) > 1 else own
             groups += own
