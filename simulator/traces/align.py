@@ -19,6 +19,7 @@ from simulator.traces.trace import ProcessGroup, RankTrace
 Status = Literal["ok", "partial", "refused"]
 MOST_NAMED = 8  # ranks in a sentence
 LEAST_SAID = 1e-6  # of a clock's drift
+EITHER = "may be a send and its receive, where one waits for the other, not an exchange"
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,7 @@ def _match(
     doubt = "it is not known to be a collective, but its ends agree where its starts do not" if group.inferred else ""
     if not group.inferred and any(rank in inferred for rank in ranks):
         doubt = "other kernels look like collectives, too"
+    pair_of_ranks = len(own) == 2 and _is_stream(group)  # a trace that names groups says which are sends
     places = np.concatenate([found for _, found in parts])
     places = places[np.argsort(places[:, 0], kind="stable")]
     first = own[ranks[0]]
@@ -173,7 +175,10 @@ def _match(
     return Group(
         name=_label(group, traces),
         ranks=ranks,
-        verdicts=tuple(_and_said(verdict, said, doubt) for verdict, _ in parts),
+        verdicts=tuple(
+            _and_said(verdict, said, doubt or EITHER * (pair_of_ranks and verdict.operation == "send_recv"))
+            for verdict, _ in parts
+        ),
         operation=first["operation"].to_numpy(str)[places[:, 0]],
         bytes=first["bytes"].to_numpy(np.int64)[places[:, 0]],
         start=np.column_stack([_on_common_clock(kernels, clocks.get(rank), middle) for rank, kernels in columns]),
@@ -221,10 +226,8 @@ def _match_operation(
     for rank, pairing in pairings.items():
         if pairing.count >= LEAST:
             clocks.setdefault(rank, pairing.clock)
-    either = "may be a send and its receive, where one waits for the other, not an exchange"
-    either = either if operation == "send_recv" and len(own) == 2 else ""
-    reasons = [_lost(counts, matched, most), absent.removeprefix("; "), either]
-    status: Status = "partial" if len(matched) < most or absent or either else "ok"
+    reasons = [_lost(counts, matched, most), absent.removeprefix("; ")]
+    status: Status = "partial" if len(matched) < most or absent else "ok"
     matched = np.column_stack([places[rank][matched[:, i]] for i, rank in enumerate(own)])
     return Verdict(operation, status, "; ".join(filter(None, reasons))), matched
 
