@@ -40,12 +40,14 @@ def find(traces: str | int | float | Sequence[str]) -> list[Path]:
     """
     if isinstance(traces, int | float) and not isinstance(traces, bool):  # a folder called by a date, say
         if not Path(str(traces)).exists():
-            raise InputError("traces", f"must be quoted where the name is a number: 'traces=\"NAME\"'; got {traces}, and "
-                             f"no file or folder is called so")  # fmt: skip
+            rule = "must be quoted where the name is a number: 'traces=\"NAME\"'"
+            rule += f"; got {traces}, and no file or folder is called so"
+            raise InputError("traces", rule)
         traces = str(traces)
     given = [traces] if isinstance(traces, str) else list(traces) if isinstance(traces, Sequence) else []
     if not given or not all(isinstance(entry, str) and entry for entry in given):
-        raise InputError("traces", "must be a folder, a file, a pattern such as 'run/*.json.gz', or a list of these", traces)  # fmt: skip
+        rule = "must be a folder, a file, a pattern such as 'run/*.json.gz', or a list of these"
+        raise InputError("traces", rule, traces)
     found = {path: None for entry in given for path in _files(entry)}
     if len(found) > MOST_FILES:
         raise InputError("traces", f"must be at most {MOST_FILES:,} files; {traces!r} is more")
