@@ -32,8 +32,8 @@ def subset_tax(x: ArrayLike, n: int) -> Array:
     if times.ndim != 2 or not times.size:
         raise InputError("times", "must be of shape (blocks, ranks)", times.shape)
     weights = largest_of_subset(times.shape[1], count("n", n, most=times.shape[1]))
-    above = np.sort(times, axis=1) - times.mean(axis=1, keepdims=True)
-    return np.asarray(above @ weights)
+    above = np.sort(times - times.min(axis=1, keepdims=True), axis=1)  # exact, so that equal times pay exactly nothing
+    return np.asarray(above @ weights - above.mean(axis=1))
 
 
 def largest_of_subset(size: int, n: int) -> Array:
