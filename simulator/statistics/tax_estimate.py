@@ -122,12 +122,12 @@ class Anchored(NamedTuple):
         whole, half = (float(subset_tax(x, n).mean()) for n in (x.shape[1], half_of(x.shape[1])))
         return cls(x.shape[1], whole, half, law)
 
-    def tax(self, n: int, shape: float | None = None) -> float:
-        """tau(n), with the law's shape or another."""
+    def tax(self, n: int, gain: float = 1.0, shape: float | None = None) -> float:
+        """tau(n), its rise beyond N times a gain, with the law's shape or another."""
         law = self.law if shape is None else self.law.with_shape(shape)
         wanted, whole, half = law.tax([n, self.ranks, half_of(self.ranks)])
         factor = min(max((self.whole - self.half) / (whole - half), ANCHOR[0]), ANCHOR[1])
-        return float(self.whole + factor * (wanted - whole))
+        return float(self.whole + gain * factor * (wanted - whole))
 
 
 class Parts(NamedTuple):
@@ -190,8 +190,9 @@ class Measured:
         )
         if self.share > 0.5 or n > GUESSED * known:
             return nothing(reason=self.why_nothing(n))
-        tau = self.anchored.tax(n)
-        parts = self.parts(n)
+        gain = self.gain(n)
+        tau = self.anchored.tax(n, gain)
+        parts = self.parts(n, gain)
         low, high = self.interval(tau, parts)
         shared = partial(shared, tau=tau, low=low, high=high, blocks_needed=self.blocks_needed(parts))
         if n > KNOWN * known:
@@ -273,9 +274,33 @@ class Measured:
     # The estimate
 
     @cached_property
+    def pooling(self) -> Pooling:
+        """What the ranks of a block share."""
+        return Pooling.of(self.x, self.found.p_common < LEVEL)
+
+    @cached_property
     def pooled(self) -> Array:
         """Times without what the ranks of a block share, shape (blocks, ranks)."""
-        return Pooling.of(self.x, self.found.p_common < LEVEL).values(self.x)
+        return self.pooling.values(self.x)
+
+    @cached_property
+    def dealt(self) -> list[Tail]:
+        """Laws of the pooled times dealt into new blocks and pooled again, where something is taken off."""
+        if not any(self.pooling):
+            return []
+        return [Tail.of(np.sort(values, axis=None)) for values in self.pooling.dealt(self.x)]
+
+    def gain(self, n: int) -> float:
+        """By how much pooling once more flattens the rise of the tax from N to n against that from h to N.
+
+        What is taken off a block has some of the ranks' own noise: each time is blurred by the others, which makes
+        skewed laws less skewed. What a second pooling does to the pooled law, the first did to that of the ranks (a
+        bias corrected by the bootstrap: Efron and Tibshirani, 1993, chapter 10).
+        """
+        if not self.dealt:
+            return 1.0
+        again = np.log([rise(law, n, self.ranks) for law in self.dealt])
+        return exp(log(rise(self.anchored.law, n, self.ranks)) - float(again.mean()))
 
     @cached_property
     def anchored(self) -> Anchored:
@@ -313,16 +338,16 @@ class Measured:
         """Indices of consecutive blocks, 20 runs or as many as there are blocks."""
         return np.array_split(np.arange(self.blocks), min(RUNS, self.blocks))
 
-    def parts(self, n: int) -> Parts:
+    def parts(self, n: int, gain: float) -> Parts:
         """What the tax of n > N ranks is uncertain by."""
         ranks = rank_effects(self.share, self.ranks)
         if self.found.p_spreads < LEVEL:
-            unlike = student(self.ranks - 1) * jackknife([fit.tax(n) for fit in self.without_ranks])
+            unlike = student(self.ranks - 1) * jackknife([fit.tax(n, gain) for fit in self.without_ranks])
             ranks = hypot(ranks[0], unlike), hypot(ranks[1], unlike)
         error = student(RUNS - 1) * SHAPE_ERROR * shape_weight(self.x.size)
         return Parts(
-            runs=jackknife([fit.tax(n) for fit in self.without_runs]),
-            shape=shape_effects(self.anchored, n, error),
+            runs=jackknife([fit.tax(n, gain) for fit in self.without_runs]),
+            shape=shape_effects(self.anchored, n, gain, error),
             ranks=ranks,
         )
 
@@ -363,6 +388,12 @@ class Measured:
         return tau * exp(-sqrt(below**2 + noise**2)), tau * exp(sqrt(above**2 + noise**2))
 
 
+def rise(law: Tail, n: int, ranks: int) -> float:
+    """(G(n) - G(N)) / (G(N) - G(h))."""
+    wanted, whole, half = law.tax([n, ranks, half_of(ranks)])
+    return float((wanted - whole) / (whole - half))
+
+
 def half_of(ranks: int) -> int:
     """h: the smaller number of ranks at which a law is held against the measured tax."""
     return max(1, ranks // 2)
@@ -384,9 +415,9 @@ def shape_weight(times: float) -> float:
     return WEIGHT_OF_ZERO / (threshold_rank(int(min(times, 2**62))) + WEIGHT_OF_ZERO)
 
 
-def shape_effects(fit: Anchored, n: int, error: float) -> tuple[float, float]:
+def shape_effects(fit: Anchored, n: int, gain: float, error: float) -> tuple[float, float]:
     """How far ln tau goes down and up where the shape is off by so much; further up, as a heavier tail tells more."""
-    below, above = (abs(log(fit.tax(n, fit.law.shape + step) / fit.tax(n))) for step in (-error, error))
+    below, above = (abs(log(fit.tax(n, gain, fit.law.shape + step) / fit.tax(n, gain))) for step in (-error, error))
     return below, above
 
 
