@@ -64,7 +64,8 @@ def scale_effect(x: Array, centred: bool = False) -> tuple[float, float]:
 
     Products of squares of different ranks within blocks, against what they are when the times of every rank are
     shuffled by themselves. Both moments under shuffling are exact: of two columns a and b, mean(a*b) has mean
-    mean(a)*mean(b) and variance var(a)*var(b)/(blocks - 1), and different pairs are uncorrelated. Where x is ``centred``
+    mean(a)*mean(b) and variance var(a)*var(b)/(blocks - 1), and different pairs are uncorrelated. Where x is
+    ``centred``
     on means of blocks, ``centred_effect`` is what it takes to be surprised.
 
     >>> rng = np.random.default_rng(0)
