@@ -3,6 +3,10 @@
 A block is one instance of a compute block on m ranks. The seed paper (section 5) turns the largest of the m times into
 a z-score and fits a Gumbel law to all of them by maximum likelihood. Functions take and return plain arrays and
 numbers; z is in standard deviations of a rank's time.
+
+The tax of more ranks than were measured needs no such law: ``estimate`` carries it on from the times and says
+how far they can carry; ``shuffled`` says what the dependence of ranks and blocks does to it, and ``drift`` whether it
+changes over the run.
 """
 
 from simulator.statistics.bootstrap import Bootstrap, cluster_bootstrap
@@ -19,11 +23,14 @@ from simulator.statistics.intervals import maxima_needed, profile, profile_devia
 from simulator.statistics.likelihood import Gev
 from simulator.statistics.resample import Interval, Laws
 from simulator.statistics.sample import Counts, describe
+from simulator.statistics.shuffling import Drift, Shuffled, drift, shuffled
 from simulator.statistics.standardise import block_centred, instance_centred
+from simulator.statistics.subsets import subset_tax
+from simulator.statistics.tax_estimate import Estimate, estimate, estimates
 
 __all__ = [
-    "Bootstrap", "Counts", "Distance", "Gev", "Interval", "Laws", "LikelihoodRatio", "Stability",
-    "anderson_darling", "block_centred", "cluster_bootstrap", "describe", "fit_gev", "fit_gumbel",
-    "fit_gumbel_lmoments", "gumbel_or_gev", "instance_centred", "max_stability", "maxima_needed",
-    "profile", "profile_deviance",
+    "Bootstrap", "Counts", "Distance", "Drift", "Estimate", "Gev", "Interval", "Laws", "LikelihoodRatio", "Shuffled",
+    "Stability", "anderson_darling", "block_centred", "cluster_bootstrap", "describe", "drift", "estimate", "estimates",
+    "fit_gev", "fit_gumbel", "fit_gumbel_lmoments", "gumbel_or_gev", "instance_centred", "max_stability",
+    "maxima_needed", "profile", "profile_deviance", "shuffled", "subset_tax",
 ]  # fmt: skip

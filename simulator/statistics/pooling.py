@@ -36,7 +36,7 @@ class Pooling(NamedTuple):
         if not self.scale:
             return own
         scales = block_scales(own, self.common)
-        own = own / scales[:, None] * scales.mean()
+        own = own / scales * scales.mean()
         return np.asarray(own - own.mean())
 
     def dealt(self, x: Array) -> Iterator[Array]:
@@ -45,12 +45,12 @@ class Pooling(NamedTuple):
         What pooling does to a law shows by what it does to this one. The deals are the same in every call.
         """
         values = self.values(x)
-        scales = np.ones(len(x))
+        scales = np.ones((len(x), 1))
         if self.scale:
-            scales = block_scales(without_common(x) if self.common else x - x.mean(), self.common)
+            scales = unlike_scales(without_common(x) if self.common else x, self.common)
         rng = np.random.default_rng(0)
         for _ in range(DEALS):
-            yield self.values(rng.permutation(values.ravel()).reshape(x.shape) * scales[:, None] / scales.mean())
+            yield self.values(rng.permutation(values.ravel()).reshape(x.shape) * scales / scales.mean())
 
 
 def without_common(x: Array) -> Array:
@@ -65,8 +65,7 @@ def scale_effect(x: Array, centred: bool = False) -> tuple[float, float]:
     Products of squares of different ranks within blocks, against what they are when the times of every rank are
     shuffled by themselves. Both moments under shuffling are exact: of two columns a and b, mean(a*b) has mean
     mean(a)*mean(b) and variance var(a)*var(b)/(blocks - 1), and different pairs are uncorrelated. Where x is
-    ``centred``
-    on means of blocks, ``centred_effect`` is what it takes to be surprised.
+    ``centred`` on the means of blocks, ``centred_effect`` is what it takes to be surprised.
 
     >>> rng = np.random.default_rng(0)
     >>> quiet, loud = rng.normal(size=(2, 500, 8))
@@ -104,13 +103,23 @@ def centred_effect(x: Array) -> float:
 
 
 def block_scales(x: Array, centred: bool = False) -> Array:
-    """Standard deviation of each block's times, shape (blocks,), shrunk to the mean by how well they are known.
+    """Standard deviation of each block's times as the other ranks show it, shrunk to the mean by how well they do.
 
-    The variances v of blocks vary by rho of what they seem to (linear credibility: Bühlmann 1967), where the variance
-    of the true ones is (c - 1)*m^2.
+    Shape (blocks, ranks): a time divided by a scale of which it is part would hide in it, the more so the larger.
+    The variances v of N - 1 ranks vary by rho of what they seem to (linear credibility: Bühlmann, 1967).
     """
-    ratio, _ = scale_effect(x, centred)
-    v = ((x - x.mean(axis=0)) ** 2).mean(axis=1)
-    mean, seen = float(v.mean()), float(v.var())
-    known = min(1.0, max(0.0, ratio - 1) * mean**2 / seen) if seen > 0 else 0.0
-    return np.asarray(np.sqrt(mean * (1 + known * (v / mean - 1))))
+    squares = (x - x.mean(axis=0)) ** 2
+    v = (squares.sum(axis=1, keepdims=True) - squares) / (x.shape[1] - 1)
+    return np.asarray(np.sqrt(v.mean() + known(v, scale_effect(x, centred)[0]) * (v - v.mean())))
+
+
+def unlike_scales(x: Array, centred: bool = False) -> Array:
+    """Scales of blocks, shape (blocks, 1), that differ as much as the true ones (constrained Bayes: Ghosh, 1992)."""
+    v = ((x - x.mean(axis=0)) ** 2).mean(axis=1, keepdims=True)
+    return np.asarray(np.sqrt(v.mean() + sqrt(known(v, scale_effect(x, centred)[0])) * (v - v.mean())))
+
+
+def known(v: Array, ratio: float) -> float:
+    """Part rho of the variance of v that is of the true variances m*s^2: it is (ratio - 1)*m^2."""
+    seen = float(v.var())
+    return min(1.0, max(0.0, ratio - 1) * float(v.mean()) ** 2 / seen) if seen > 0 else 0.0

@@ -12,7 +12,7 @@ of a block more alike than values of different blocks would be carried on as noi
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import exp, hypot, inf, log, nan, sqrt
 from typing import Literal, NamedTuple
@@ -49,7 +49,7 @@ class Estimate:
         low, high: 95 % confidence interval; NaN where nothing is claimed, or one block was measured.
         estimator: ``subsets`` up to the measured ranks, ``tail`` beyond.
         status: ``ok``; ``interval`` where the number itself says little; or ``no claim``.
-        reason: one sentence on why it is not ``ok``, or has no interval; else empty.
+        reason: one sentence on why it is not ``ok``, has no interval or one to doubt; else empty.
         conditional_low, conditional_high: where ranks differ lastingly and n is beyond those measured: the interval
             if the offsets of ranks are normal; else NaN.
         blocks_needed: so many blocks would narrow the interval to +-20 %; inf where no number of blocks would; NaN
@@ -178,26 +178,32 @@ class Measured:
         return shared(low=low, high=high, blocks_needed=self.blocks_needed(parts))
 
     def beyond(self, n: int) -> Estimate:
-        """By the law of the pooled times."""
-        shared = partial(Estimate, n=n, estimator="tail")
-        nothing = partial(shared, tau=nan, low=nan, high=nan, status="no claim")
+        """By the law of the pooled times, as far as the data can carry it."""
+        nothing = Estimate(n=n, tau=nan, low=nan, high=nan, estimator="tail", status="no claim")
         if sentence := self.too_little():
-            return nothing(reason=sentence)
-        known = self.independent_times
-        conditional = self.conditional(n) if self.ranks_differ and n <= GUESSED * self.own_times else (nan, nan)
-        shared, nothing = (
-            partial(form, conditional_low=conditional[0], conditional_high=conditional[1]) for form in (shared, nothing)
-        )
-        if self.share > 0.5 or n > GUESSED * known:
-            return nothing(reason=self.why_nothing(n))
+            return replace(nothing, reason=sentence)
+        if self.share > 0.5 or n > GUESSED * self.independent_times:
+            found = replace(nothing, reason=self.why_nothing(n))
+        elif n > KNOWN * self.independent_times:
+            found = replace(self.by_tail(n), status="interval", reason=self.why_interval(n))
+        else:
+            found = self.by_tail(n)
+        if not self.ranks_differ or n > GUESSED * self.own_times:
+            return found
+        low, high = self.conditional(n)
+        return replace(found, conditional_low=low, conditional_high=high)
+
+    def by_tail(self, n: int) -> Estimate:
+        """By the law of the pooled times, whatever they can carry."""
         gain = self.gain(n)
-        tau = self.anchored.tax(n, gain)
-        parts = self.parts(n, gain)
+        tau, parts = self.anchored.tax(n, gain), self.parts(n, gain)
         low, high = self.interval(tau, parts)
-        shared = partial(shared, tau=tau, low=low, high=high, blocks_needed=self.blocks_needed(parts))
-        if n > KNOWN * known:
-            return shared(status="interval", reason=f"{n} ranks are more than half of {self.worth}")
-        return shared(status="ok")
+        needed = self.blocks_needed(parts)
+        doubt = f"the spreads of ranks differ: those of others are guessed from {self.ranks}: the weak case"
+        return Estimate(
+            n=n, tau=tau, low=low, high=high, estimator="tail", status="ok", blocks_needed=needed,
+            reason=doubt if self.spreads_differ else "",
+        )  # fmt: skip
 
     # What the data can carry
 
@@ -235,6 +241,11 @@ class Measured:
         return self.found.p_rank < LEVEL
 
     @property
+    def spreads_differ(self) -> bool:
+        """Whether the times of some ranks vary more than those of others (Levene's test)."""
+        return self.found.p_spreads < LEVEL
+
+    @property
     def share(self) -> float:
         """Part of the variance between ranks that stays with them, where it is believed."""
         return self.found.rank_share if self.ranks_differ else 0.0
@@ -261,6 +272,10 @@ class Measured:
     def worth(self) -> str:
         """How much was measured, in words."""
         return f"the {self.x.size} times, worth {self.independent_times:.0f} independent ones"
+
+    def why_interval(self, n: int) -> str:
+        """The sentence where only an interval is claimed of n ranks."""
+        return f"{n} ranks are more than half of {self.worth}"
 
     def why_nothing(self, n: int) -> str:
         """The sentence where nothing is claimed of n ranks."""
@@ -341,9 +356,12 @@ class Measured:
     def parts(self, n: int, gain: float) -> Parts:
         """What the tax of n > N ranks is uncertain by."""
         ranks = rank_effects(self.share, self.ranks)
-        if self.found.p_spreads < LEVEL:
-            unlike = student(self.ranks - 1) * jackknife([fit.tax(n, gain) for fit in self.without_ranks])
-            ranks = hypot(ranks[0], unlike), hypot(ranks[1], unlike)
+        if self.spreads_differ:
+            from simulator.statistics.lasting import louder
+
+            spreads = self.found.spreads
+            unlike = student(alike_ranks(spreads) - 1) * jackknife([fit.tax(n, gain) for fit in self.without_ranks])
+            ranks = hypot(ranks[0], unlike), hypot(ranks[1], unlike) + log(louder(spreads, n))  # a bias, no chance
         error = student(RUNS - 1) * SHAPE_ERROR * shape_weight(self.x.size)
         return Parts(
             runs=jackknife([fit.tax(n, gain) for fit in self.without_runs]),
@@ -434,7 +452,17 @@ def variance_factors(degrees: int) -> tuple[float, float]:
     return degrees / float(chdtri(degrees, 0.025)), degrees / float(chdtri(degrees, 0.975))
 
 
-def student(degrees: int) -> float:
+def alike_ranks(spreads: Sequence[float]) -> float:
+    """So many ranks of like variance would tell it as well as these; at least 2 (Satterthwaite, 1946).
+
+    >>> alike_ranks([1.0, 1.0, 1.0, 1.0]), alike_ranks([1.0, 1.0, 1.0, 3.0])
+    (4.0, 2.0)
+    """
+    variances = np.square(spreads)
+    return max(2.0, float(variances.sum() ** 2 / (variances**2).sum()))
+
+
+def student(degrees: float) -> float:
     """The 97.5 % quantile of Student's t."""
     from scipy.special import stdtrit
 
