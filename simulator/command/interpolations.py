@@ -9,6 +9,7 @@ from typing import Any
 from simulator.checks import InputError
 
 MOST_CHARACTERS = 1_000_000  # of a config with its interpolations written out
+Path = tuple[str, ...]
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _NESTED = re.compile(r"\$\{[^}]*\$\{")
 _ENVIRONMENT = re.compile(r"\$\{\s*oc\.env\s*:")
@@ -30,31 +31,34 @@ def check_interpolations(tree: Any) -> None:
     Traceback (most recent call last):
     simulator.checks.InputError: k5 must be at most 1000000 characters with its interpolations written out
     """
-    sizes: dict[tuple[str, ...], int] = {}
+    nodes = dict(_nodes(tree))
+    sizes: dict[Path, int] = {}
 
-    def size(path: tuple[str, ...]) -> int:
+    def size(path: Path) -> int:
         if path not in sizes:
             sizes[path] = 0  # of a cycle
-            sizes[path] = _length(_at(tree, path)) + sum(size(target) for target in _targets(_at(tree, path), path))
+            node = nodes.get(path)
+            own = len(node) if isinstance(node, str) else 1
+            sizes[path] = own + sum(size(target) for target in _targets(node, path))
             if sizes[path] > MOST_CHARACTERS:
                 name = ".".join(path)
                 limit = f"must be at most {MOST_CHARACTERS} characters with its interpolations written out"
                 raise InputError(name or "the config", limit)
         return sizes[path]
 
-    for path in _interpolated(tree):
-        size(path)
+    for path, node in nodes.items():
+        if isinstance(node, str) and "${" in node:
+            size(path)
 
 
-def _interpolated(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Paths of the texts that have interpolations."""
+def _nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """All nodes of a tree, with their paths."""
+    yield path, node
     for key, value in _children(node):
-        yield from _interpolated(value, (*path, key))
-    if isinstance(node, str) and "${" in node:
-        yield path
+        yield from _nodes(value, (*path, key))
 
 
-def _targets(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _targets(node: Any, path: Path) -> Iterator[Path]:
     """What a node is made of: its entries, or the keys that its interpolations name."""
     yield from ((*path, key) for key, _ in _children(node))
     if not isinstance(node, str):
@@ -68,17 +72,7 @@ def _targets(node: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield (*path[: len(path) - up], *parts) if up else parts
 
 
-def _at(node: Any, path: tuple[str, ...]) -> Any:
-    for key in path:
-        node = dict(_children(node)).get(key)
-    return node
-
-
 def _children(node: Any) -> list[tuple[str, Any]]:
     if isinstance(node, Mapping):
         return [(str(key), value) for key, value in node.items()]
     return [(str(i), value) for i, value in enumerate(node)] if isinstance(node, list) else []
-
-
-def _length(node: Any) -> int:
-    return len(node) if isinstance(node, str) else 1

@@ -100,11 +100,11 @@ class Loader(ConfigLoaderImpl):
         self._check_overrides(typed, run_mode)
         try:
             config = super().load_configuration(config_name, overrides, run_mode, *args, **more)
+            check_interpolations(OmegaConf.to_container(config, resolve=False))
         except InputError:
             raise
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, RecursionError) as error:
             raise InputError(self._explain(error, overrides, run_mode)) from error
-        check_interpolations(OmegaConf.to_container(config, resolve=False))
         config.hydra.overrides.task = [str(o.input_line) for o in typed if not o.is_hydra_override()]
         with sentences():
             _check_hydra(config.hydra, typed)

@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import Checked, Finite, InputError, Rule, keep, number
+from simulator.checks import Checked, Finite, InputError, Rule, keep
 
 Array = NDArray[np.float64]
 
@@ -181,9 +181,3 @@ class Dependence(Checked):
         """
         phi = abs(self.memory)
         return sqrt(1 + 2 * phi / (1 - phi**blocks))
-
-
-def _numbers(field: str, values: Any) -> Array:
-    if not isinstance(values, list | tuple):
-        raise InputError(field, "must be a list of numbers", values)
-    return np.array([number(f"{field}[{i}]", value) for i, value in enumerate(values)])

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from simulator.arrays import Times
-from simulator.checks import InputError, count, keep, mapping, number, text, texts
+from simulator.checks import Checked, InputError, Positive, Rule, keep, mapping, texts
 from simulator.lazy import pd
 from simulator.traces.align import LEAST_SAID, Group, Status, Verdict, duration
 from simulator.traces.blocks import COLUMNS
@@ -24,7 +24,7 @@ from simulator.traces.table_files import moments, read_table, seconds, whole_num
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
+class Columns(Checked):
     """What the columns of a table mean.
 
     Attributes:
@@ -47,18 +47,15 @@ class Columns:
     operation: str | None = None
     start: str | None = None
     duration: str = "duration"
-    group: Sequence[str] = ()
-    instance: Sequence[str] = ()
-    unit: float = 1.0
-    skip: int = 0
+    group: str | Sequence[str] = ()
+    instance: str | Sequence[str] = ()
+    unit: Positive = 1.0
+    skip: Annotated[int, Rule(least=0)] = 0
     collectives: Mapping[str, Any] | None = None
     computes: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rank", "step", "duration"):
-            text(name, getattr(self, name))
-        number("unit", self.unit, above=0)
-        count("skip", self.skip, least=0)
+        super().__post_init__()
         keep(self, group=texts("group", self.group), instance=texts("instance", self.instance))
         for name in ("collectives", "computes"):
             given = mapping(name, getattr(self, name) or {})

@@ -23,6 +23,7 @@ FILES = {
     "nested": ("q: oc.env\nname: ${${q}:HOME}\n", "name must not have an interpolation within an interpolation"),
     "long": (f"name: {'x' * 2_000_000}\n", "mine.yaml must be at most 1,000,000 bytes"),
     "keys": ("w:\n" + "".join(f"  k{i}: 1\n" for i in range(10**5)), "mine.yaml must be at most 1,000,000 bytes"),
+    "chain": ("name: ${k3000}\nk0: x\n" + "".join(f"k{i}: ${{k{i - 1}}}\n" for i in range(1, 3001)), "in a cycle"),
     "cycle": ("name: ${q}\nq: ${name}\n", "name cannot be resolved: Recursive interpolation"),
 }
 

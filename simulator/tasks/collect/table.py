@@ -12,6 +12,7 @@ from simulator.checks import InputError
 from simulator.files.points import FAILED
 from simulator.lazy import pd
 from simulator.simulation.results import GLOSSARY
+from simulator.text import one_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +74,7 @@ def _read(home: Path, reader: Callable[[Path], Point]) -> Point:
     try:
         return reader(home)
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        why = " ".join(str(error).split()) if isinstance(error, OSError | ValueError) else "not what was written there"
+        why = one_line(str(error)) if isinstance(error, OSError | ValueError) else "not what was written there"
         told = f"{home.name} cannot be read ({why}): remove it and run the point again"
         return Point(name=home.name.removesuffix(FAILED), given={}, status="failed", error=told)
 
