@@ -19,6 +19,7 @@ from simulator.traces.align import Group, align, clocks_of
 from simulator.traces.blocks import COLUMNS, between_collectives
 from simulator.traces.files import TABLES, find
 from simulator.traces.findings import Findings, findings_of
+from simulator.traces.ranks import Job
 from simulator.traces.reader import read_job
 from simulator.traces.summary import summarise, write_summary
 from simulator.traces.trace import RankTrace
@@ -60,40 +61,41 @@ class TraceReport(Task):
                     "must be one table, with table.collectives={all_reduce: COLUMN} and the other keys of "
                     "table, or traces ending in .json or .json.gz",
                 )
-            groups, blocks = tables.read(paths[0], self.table, tolerance)
-            return findings_of(groups, blocks, tolerance)
+            return findings_of(*tables.read(paths[0], self.table, tolerance), tolerance)
         job = read_job(
             paths, ranks=self.ranks, more=self.collective_kernels, broken=self.broken, most_bytes=self.most_bytes,
             workers=self.workers, gloo=self.gloo, progress=progress,
         )  # fmt: skip
         if not any(job.windows):
             raise InputError("traces", f"hold no file that can be used; {job.left_out[0].reason}")
-        chosen = list(enumerate(job.windows, 1))
-        if self.window is not None:
-            chosen = [chosen[count("window", self.window, most=len(chosen)) - 1]]
-        notes = list(job.notes)
-        if len(job.windows) > 1:
-            which = (
-                "each measured; window=1 measures the first alone"
-                if self.window is None
-                else f"window {self.window} alone"
-            )
-            notes.append(f"{len(job.windows)} profiling windows, in the order of the files' names: {which}")
-        groups = []
+        chosen, notes = self._chosen(job)
+        groups: list[Group] = []
+        blocks: list[pd.DataFrame] = []
         traces: list[RankTrace] = []
         waiting: list[Waiting] = []
-        names: set[str] = set()
-        blocks = []
-        for i, window in chosen:
-            own, window, found = _matched(window, tolerance)
-            waiting += [one for one in found if one.name not in names]  # said of the first window alone
-            names |= {one.name for one in found}
-            traces += window
-            own = [replace(group, name=f"window {i}, {group.name}") for group in own] if len(chosen) > 1 else own
+        for name, window in chosen:
+            own, measured, found = _matched(window, tolerance)
+            own = [replace(group, name=f"{name}{group.name}") for group in own]
             groups += own
-            blocks.append(_blocks(own, window))
+            blocks.append(_blocks(own, measured))
+            traces += measured
+            said = {one.name for one in waiting}  # of an earlier window
+            waiting += [one for one in found if one.name not in said]
         table = pd.concat([part for part in blocks if len(part)] or blocks[:1], ignore_index=True)
         return findings_of(groups, table, tolerance, traces, job.left_out, notes, waiting)
+
+    def _chosen(self, job: Job) -> tuple[list[tuple[str, Sequence[RankTrace]]], list[str]]:
+        """The windows to measure, with what goes before the names of their process groups; and notes."""
+        several = len(job.windows) > 1
+        windows = [(f"window {i}, ", window) for i, window in enumerate(job.windows, 1)]
+        which = "each measured; window=1 measures the first alone"
+        if self.window is not None:
+            place = count("window", self.window, most=len(windows)) - 1
+            windows, which = [("", windows[place][1])], f"window {self.window} alone"
+        elif not several:
+            windows = [("", job.windows[0])]
+        told = f"{len(job.windows)} profiling windows, in the order of the files' names: {which}"
+        return windows, [*job.notes, *([told] if several else [])]
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         findings = self.find(progress)
