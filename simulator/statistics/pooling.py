@@ -76,6 +76,8 @@ def scale_effect(x: Array, centred: bool = False) -> tuple[float, float]:
     means, variances = squares.mean(axis=0), squares.var(axis=0)
     within = float((squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)).mean())  # sum over ordered pairs
     shuffled = float(means.sum() ** 2 - (means**2).sum())
+    if not shuffled > 0:  # one rank alone varies
+        return 1.0, 0.0
     spread = sqrt(2 * float(variances.sum() ** 2 - (variances**2).sum()) / (len(x) - 1))
     alike = centred_effect(x) if centred else 1.0
     return within / shuffled / alike, (within - shuffled * alike) / spread if spread > 0 else 0.0

@@ -12,7 +12,8 @@ from simulator.arrays import Array
 from simulator.checks import InputError
 from simulator.statistics.components import components
 from simulator.statistics.subsets import subset_tax
-from simulator.statistics.tax_estimate import RUNS, checked_times
+from simulator.statistics.tax_estimate import checked_times
+from simulator.statistics.uncertainty import RUNS, from_one_run, jackknife, runs_of
 
 HALVES = RUNS // 2  # runs of either half, and of a straight line
 RARE = 0.01  # how often a test of drift may be wrong
@@ -46,7 +47,8 @@ def shuffled(x: ArrayLike) -> Shuffled:
         x: finite times in the order of their blocks, shape (blocks, ranks), in any unit.
 
     Raises:
-        InputError: for fewer than 2 blocks or ranks, times that are not finite, or blocks whose ranks are all alike.
+        InputError: for fewer than 2 blocks or ranks, times that are not finite, or ranks that differ in one run
+            of blocks alone, or nowhere.
 
     >>> found = shuffled([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]])  # 9 of 15 pairs are unlike, not all
     >>> print(f"{found.independent:.2f} {abs(found.persistent):.2f}")
@@ -57,6 +59,8 @@ def shuffled(x: ArrayLike) -> Shuffled:
         raise InputError("times", "must be of at least 2 blocks to be shuffled", times.shape)
     if not (np.ptp(times, axis=1) > 0).any():
         raise InputError("times", "must differ between the ranks of a block; all are equal")
+    if from_one_run(subset_tax(times, times.shape[1])):
+        raise InputError("times", "must differ between ranks in more than one run of blocks; they differ in one alone")
 
     def changes(x: Array) -> Array:
         tax = subset_tax(x, x.shape[1]).mean()
@@ -154,9 +158,8 @@ def drift(x: ArrayLike) -> Drift:
 
 def over_runs(x: Array, statistic: Callable[[Array], Array], runs: int) -> tuple[Array, Array]:
     """A statistic of blocks, and its standard deviation by the jackknife over so many runs of consecutive blocks."""
-    groups = np.array_split(np.arange(len(x)), min(runs, len(x)))
-    left_out = np.array([statistic(np.delete(x, group, axis=0)) for group in groups])
-    return statistic(x), np.sqrt((len(groups) - 1) * left_out.var(axis=0))
+    left_out = [statistic(np.delete(x, run, axis=0)) for run in runs_of(len(x), runs)]
+    return statistic(x), jackknife(left_out)
 
 
 def memory_of(x: Array) -> float:

@@ -26,8 +26,18 @@ from simulator.statistics.components import LEVEL, Components, components
 from simulator.statistics.pooling import Pooling
 from simulator.statistics.subsets import subset_tax
 from simulator.statistics.tail import WEIGHT_OF_ZERO, Tail, threshold_rank
+from simulator.statistics.uncertainty import (
+    RUNS,
+    Parts,
+    alike_ranks,
+    from_one_run,
+    jackknife,
+    rank_effects,
+    runs_of,
+    student,
+    variance_factors,
+)  # fmt: skip
 
-RUNS = 20  # of consecutive blocks, left out one by one
 LEAST_BLOCKS = 10  # from which more ranks than measured are spoken of
 LEAST_TIMES = 40  # two times what the tail takes at least
 KNOWN = 0.5  # n/(independent times) up to which the error is 20 % for the worst of many laws
@@ -95,7 +105,10 @@ def estimates(x: ArrayLike, sizes: Sequence[int]) -> list[Estimate]:
 
 def checked_times(x: ArrayLike) -> Array:
     """Times of shape (blocks, ranks); refused in one sentence where they are no such thing."""
-    times = np.asarray(x, dtype=float)
+    try:
+        times = np.asarray(x, dtype=float)
+    except (TypeError, ValueError, OverflowError):  # text, or rows of unlike lengths
+        raise InputError("times", "must be numbers, of shape (blocks, ranks)", x) from None
     if times.ndim != 2 or not len(times) or times.shape[1] < 2:
         raise InputError("times", "must be of shape (blocks, ranks), at least 2 ranks", times.shape)
     finite = np.isfinite(times)
@@ -130,28 +143,6 @@ class Anchored(NamedTuple):
         return float(self.whole + gain * factor * (wanted - whole))
 
 
-class Parts(NamedTuple):
-    """What ln tau is uncertain by.
-
-    Attributes:
-        runs: standard deviation by the jackknife over runs of blocks.
-        shape: half-widths downwards and upwards by the tail's shape.
-        ranks: the same by the ranks, which no more blocks lessen.
-    """
-
-    runs: float
-    shape: tuple[float, float] = (0.0, 0.0)
-    ranks: tuple[float, float] = (0.0, 0.0)
-
-    def half_widths(self, more: float, shape: float, degrees: int) -> tuple[float, float]:
-        """Of a 95 % interval with so many times the blocks, where the shape's part becomes so much of itself."""
-        runs = student(degrees) ** 2 * self.runs**2 / more
-        below, above = (
-            sqrt(runs + (shape * own) ** 2 + ranks**2) for own, ranks in zip(self.shape, self.ranks, strict=True)
-        )
-        return below, above
-
-
 class Measured:
     """Blocks of N ranks, and what is the same for every n."""
 
@@ -170,10 +161,11 @@ class Measured:
         shared = partial(Estimate, n=n, tau=tau, estimator="subsets", status="ok")
         if not tau > 0:
             return shared(low=tau, high=tau, blocks_needed=1)
-        if self.blocks == 1:
-            return shared(low=nan, high=nan, reason="one block gives no interval", blocks_needed=nan)
+        if self.blocks == 1 or from_one_run(taxes):
+            what = "one block gives" if self.blocks == 1 else "a tax that arises in one run of blocks alone has"
+            return shared(low=nan, high=nan, reason=f"{what} no interval", blocks_needed=nan)
         left_out = [float(np.delete(taxes, run).mean()) for run in self.runs]
-        parts = Parts(jackknife(left_out))
+        parts = Parts(float(jackknife(np.log(left_out))))
         low, high = self.interval(tau, parts)
         return shared(low=low, high=high, blocks_needed=self.blocks_needed(parts))
 
@@ -223,6 +215,8 @@ class Measured:
         if self.blocks < LEAST_BLOCKS or self.x.size < LEAST_TIMES:
             few = f"at least {LEAST_BLOCKS} blocks and {LEAST_TIMES} times"
             return f"{beyond} need {few}; got {self.blocks} blocks, {self.x.size} times"
+        if from_one_run(subset_tax(self.x, self.ranks)):
+            return f"the tax arises in one run of blocks alone: nothing tells of {beyond}"
         if self.components is None:
             return (
                 f"the times do not vary from block to block in ways that ranks do not share: nothing tells of {beyond}"
@@ -351,7 +345,7 @@ class Measured:
     @cached_property
     def runs(self) -> list[Indices]:
         """Indices of consecutive blocks, 20 runs or as many as there are blocks."""
-        return np.array_split(np.arange(self.blocks), min(RUNS, self.blocks))
+        return runs_of(self.blocks)
 
     def parts(self, n: int, gain: float) -> Parts:
         """What the tax of n > N ranks is uncertain by."""
@@ -360,11 +354,12 @@ class Measured:
             from simulator.statistics.lasting import louder
 
             spreads = self.found.spreads
-            unlike = student(alike_ranks(spreads) - 1) * jackknife([fit.tax(n, gain) for fit in self.without_ranks])
+            left_out = jackknife(np.log([fit.tax(n, gain) for fit in self.without_ranks]))
+            unlike = student(alike_ranks(spreads) - 1) * float(left_out)
             ranks = hypot(ranks[0], unlike), hypot(ranks[1], unlike) + log(louder(spreads, n))  # a bias, no chance
         error = student(RUNS - 1) * SHAPE_ERROR * shape_weight(self.x.size)
         return Parts(
-            runs=jackknife([fit.tax(n, gain) for fit in self.without_runs]),
+            runs=float(jackknife(np.log([fit.tax(n, gain) for fit in self.without_runs]))),
             shape=shape_effects(self.anchored, n, gain, error),
             ranks=ranks,
         )
@@ -402,7 +397,7 @@ class Measured:
         below, above = (
             log(with_offsets(law, sd * sqrt(factor), n) / tau) for factor in variance_factors(self.ranks - 1)
         )
-        noise = student(len(self.runs) - 1) * jackknife(runs)
+        noise = student(len(self.runs) - 1) * float(jackknife(np.log(runs)))
         return tau * exp(-sqrt(below**2 + noise**2)), tau * exp(sqrt(above**2 + noise**2))
 
 
@@ -417,17 +412,6 @@ def half_of(ranks: int) -> int:
     return max(1, ranks // 2)
 
 
-def jackknife(left_out: Sequence[float]) -> float:
-    """Standard deviation of a logarithm, from its values with one of as many groups left out (Shao and Tu, 1995, 2.3).
-
-    >>> x = np.log([1.0, 2.0, 3.0])  # of a mean it is that of means: the root of var/3
-    >>> print(f"{jackknife(np.exp((x.sum() - x) / 2)):.6f} {np.sqrt(x.var(ddof=1) / 3):.6f}")
-    0.320746 0.320746
-    """
-    logs, groups = np.log(left_out), len(left_out)
-    return float(np.sqrt((groups - 1) * logs.var()))
-
-
 def shape_weight(times: float) -> float:
     """What part of the shape's error is left where it is shrunk to that of an exponential tail."""
     return WEIGHT_OF_ZERO / (threshold_rank(int(min(times, 2**62))) + WEIGHT_OF_ZERO)
@@ -437,33 +421,3 @@ def shape_effects(fit: Anchored, n: int, gain: float, error: float) -> tuple[flo
     """How far ln tau goes down and up where the shape is off by so much; further up, as a heavier tail tells more."""
     below, above = (abs(log(fit.tax(n, gain, fit.law.shape + step) / fit.tax(n, gain))) for step in (-error, error))
     return below, above
-
-
-def rank_effects(share: float, ranks: int) -> tuple[float, float]:
-    """Half-widths of ln tau, downwards and upwards, where ``share`` of the variance is that of N drawn rank effects."""
-    below, above = (abs(log(1 + share * (factor - 1))) / 2 for factor in variance_factors(ranks - 1))
-    return below, above
-
-
-def variance_factors(degrees: int) -> tuple[float, float]:
-    """Ends of the 95 % interval of a normal variance over its estimate: degrees/chi-squared quantiles."""
-    from scipy.special import chdtri
-
-    return degrees / float(chdtri(degrees, 0.025)), degrees / float(chdtri(degrees, 0.975))
-
-
-def alike_ranks(spreads: Sequence[float]) -> float:
-    """So many ranks of like variance would tell it as well as these; at least 2 (Satterthwaite, 1946).
-
-    >>> alike_ranks([1.0, 1.0, 1.0, 1.0]), alike_ranks([1.0, 1.0, 1.0, 3.0])
-    (4.0, 2.0)
-    """
-    variances = np.square(spreads)
-    return max(2.0, float(variances.sum() ** 2 / (variances**2).sum()))
-
-
-def student(degrees: float) -> float:
-    """The 97.5 % quantile of Student's t."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, 0.975))

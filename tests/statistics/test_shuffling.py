@@ -110,3 +110,10 @@ def test_times_that_cannot_be_shuffled_or_drift() -> None:
     with pytest.raises(InputError, match=r"times\[1, 0\] must be a finite number; got nan"):
         shuffled([[1.0, 1.0], [np.nan, 2.0]])
     assert not drift(np.ones((30, 4))).found
+
+
+def test_ranks_that_differ_once_are_not_shuffled() -> None:
+    x = np.full((1000, 8), 0.016)
+    x[5, 2] = 1.0
+    with pytest.raises(InputError, match=r"^times must differ between ranks in more than one run of blocks"):
+        shuffled(x)

@@ -326,3 +326,21 @@ def test_known_taxes_of_the_samples() -> None:
     assert NINE["gumbel"].tax(8) == pytest.approx(log(8) * sqrt(6) / np.pi)
     x = NINE["bimodal"].draw(np.random.default_rng(23), 20_000, 64)
     assert x.max(axis=1).mean() == pytest.approx(bimodal_tax(64), rel=0.005)
+
+
+@pytest.mark.parametrize("times", [[["a", "b"]], [[1.0, 2.0], [3.0]], [[None, 1.0]], [[10**400, 1]]])
+def test_what_is_no_table_of_numbers_is_one_sentence(times: object) -> None:
+    with pytest.raises(InputError, match=r"^times(\[0, 0\])? must be "):
+        estimate(times, 2)  # type: ignore[arg-type]
+
+
+def test_one_spike_in_constant_times_is_no_tail() -> None:
+    x = np.full((1000, 8), 0.016)
+    x[5, 2] = 1.0
+    within, beyond = estimates(x, [8, 64])
+    assert within.tau == pytest.approx((1.0 - 0.016) * 7 / 8 / 1000)  # paid by seven of eight, in one of 1000
+    assert isnan(within.low)
+    assert "arises in one run of blocks alone" in within.reason
+    assert (beyond.status, isnan(beyond.tau)) == ("no claim", True)
+    x[505, 2] = 1.0  # a second one
+    assert estimate(x, 8).low > 0
