@@ -390,6 +390,7 @@ def test_damaged_points_are_failed_ones(damage, tmp_path, capsys):
     assert len(list(Path("outputs").glob("*/*/sweep.csv"))) == 1
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("manifest", ["[]", "null", "", "[" * 100_000, '{"overrides": 5}', '{"overrides": [1]}'])
 def test_a_damaged_point_of_a_sweep_is_run_again(manifest, capsys):
     assert sweep("n=4,8") == 0

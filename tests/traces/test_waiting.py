@@ -387,6 +387,7 @@ def many(ranks: int, names: int, count: int, group: int, seed: int = 0) -> dict[
     return found
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("count", "group"), [(3, 32), (12, 32), (20, 4)])
 def test_of_many_ranks_none_are_found_by_chance(count: int, group: int, tmp_path: Path) -> None:
     """Out of 32 ranks some always look alike in a few kernels; each rank has as much to do in the mean."""
