@@ -189,7 +189,7 @@ BAD = [
 ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("case", BAD, ids=lambda case: case[0])
 def test_bad_input_is_one_sentence(case: tuple[str, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments, *said = case
@@ -308,7 +308,7 @@ def test_the_folder_of_config_dir_comes_first(capsys: pytest.CaptureFixture[str]
     assert "task must be given, in config.yaml or as task=NAME" in capsys.readouterr().err
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "statement", ["raise SystemExit(0)", "import sys; sys.exit()", "class E(BaseException): 0\nraise E"]
 )

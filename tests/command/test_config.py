@@ -41,7 +41,7 @@ def experiment(*overrides: str, extra: Path | None = None) -> Experiment:
     return build(job.tree, plugins=job.plugins, choices=job.choices)
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_every_config_file_builds(path: Path) -> None:
     plus = "+" if path.parent.name == "experiment" else ""
@@ -231,7 +231,7 @@ BAD_FILES = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", BAD_FILES)
 def test_a_bad_file_is_one_sentence(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, sentence = BAD_FILES[name]

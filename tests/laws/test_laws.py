@@ -78,6 +78,7 @@ def test_samples_do_not_depend_on_how_many_are_drawn_at_once(law):
     assert together.tobytes() == apart.tobytes()
 
 
+@pytest.mark.sampled(3)
 @every_law
 @pytest.mark.parametrize("n", [4, 64])
 def test_mean_and_expected_maximum_agree_with_samples(law, n):
@@ -88,6 +89,7 @@ def test_mean_and_expected_maximum_agree_with_samples(law, n):
         assert abs(values.mean() - expected) <= 4 * error + 1e-12 * expected
 
 
+@pytest.mark.sampled(2)
 @every_law
 def test_a_block_twice_as_long_has_twice_the_mean_and_the_maximum(law):
     double = law.scaled(2.0)
@@ -140,7 +142,7 @@ def test_a_lone_rank_takes_the_mean(law):
     assert law.expected_max(1) == pytest.approx(law.mean, rel=1e-9)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(12)
 @every_continuous_law
 @pytest.mark.parametrize("n", [2, 8, 512])
 def test_maximum_and_range_follow_their_closed_forms(law, n):

@@ -200,6 +200,7 @@ def test_engines_agree_on_the_default_job(n):
     assert digest(job) == digest(replace(job, engine=Events()))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("parent", ["zero_sum", "root"])
 def test_engines_agree_for_every_parent(parent):
     job = paper_job(n=16, iterations=2, compute=paper_law("frechet", parent))

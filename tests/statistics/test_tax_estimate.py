@@ -51,6 +51,7 @@ def test_what_two_halves_of_the_ranks_say_of_all() -> None:
         assert found.tau == pytest.approx(518.8e-6, rel=0.06)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["gumbel", "rank offsets", "rank scales", "common shock", "block scales"])
 @pytest.mark.parametrize("unit", [1e3, 1e6, 1e9])
 def test_units_do_not_matter(name: str, unit: float) -> None:
@@ -169,6 +170,7 @@ def test_spreads_that_differ_are_said_to_be_the_weak_case() -> None:
     assert unlike.high / unlike.tau > 1.3 > plain.high / plain.tau
 
 
+@pytest.mark.slow
 def test_loudest_of_many_log_normal_ranks() -> None:
     """Against a simulation of 4096 ranks with the spreads' law, and of as many with one of the given spreads."""
     spreads, rng = np.array([0.5, 1.0, 2.0]), np.random.default_rng(18)

@@ -72,6 +72,7 @@ def test_segments_are_better_also_where_they_were_not_fitted(
         assert held_out_error(measured.sizes, measured.times, segments) < one
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", Kind)
 @pytest.mark.parametrize("topology", [Ring, Torus3D, NVSwitch])
 def test_times_of_the_cost_model_are_fitted_back(topology: Any, kind: Kind, tmp_path: Path) -> None:
@@ -313,7 +314,7 @@ BAD = {
 }  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_file_is_one_sentence(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -329,7 +330,7 @@ def test_a_bad_file_is_one_sentence(
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("override", "words"),
     [

@@ -64,6 +64,7 @@ def test_all_combinations_in_one_tidy_table(capsys):
     assert "#3 " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_rows_are_in_the_order_of_what_was_swept(unpainted):
     assert sweep("topology=torus3d", "n=8,64,512,4096") == 0
     table = pd.read_csv(the_table())
@@ -71,6 +72,7 @@ def test_rows_are_in_the_order_of_what_was_swept(unpainted):
     assert table["shape"].tolist() == ["2x2x2", "4x4x4", "8x8x8", "16x16x16"]
 
 
+@pytest.mark.slow
 def test_a_sweep_over_measurements_has_the_fit_of_each(monkeypatch, capsys):
     """25 us + size / 250 GB/s over 8 ranks: AllReduce has p = 2 and q = 1.75, AllToAll p = 1 and q = 0.875."""
     monkeypatch.setattr("simulator.tasks.calibrate.task.write_pictures", lambda *args: None)
@@ -190,6 +192,7 @@ def test_a_point_that_has_no_config_loses_no_other(unpainted):
     assert "compute.mu is not a key" in table.error[table.status == "failed"].iloc[0]
 
 
+@pytest.mark.slow
 def test_a_failed_point_is_tried_again(unpainted, monkeypatch):
     def broken(*args: object) -> None:
         raise RuntimeError("no luck")
@@ -219,6 +222,7 @@ class Endless(Ring):
 """
 
 
+@pytest.mark.slow
 def test_a_point_that_takes_too_long_loses_no_other(unpainted, monkeypatch, capsys, tmp_path):
     Path("endless.py").write_text(ENDLESS)
     Path("topology").mkdir()
@@ -390,7 +394,7 @@ def test_damaged_points_are_failed_ones(damage, tmp_path, capsys):
     assert len(list(Path("outputs").glob("*/*/sweep.csv"))) == 1
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.slow
 @pytest.mark.parametrize("manifest", ["[]", "null", "", "[" * 100_000, '{"overrides": 5}', '{"overrides": [1]}'])
 def test_a_damaged_point_of_a_sweep_is_run_again(manifest, capsys):
     assert sweep("n=4,8") == 0

@@ -69,6 +69,7 @@ def test_stragglar_has_a_persistent_straggler_that_repeats_as_measured() -> None
     assert (times.argmax(axis=1) == 2).mean() > 0.8
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("block", "name"), [("forward", "forward-compute"), ("backward", "backward-compute")])
 def test_byte_dance_maxima_are_their_reference(block: str, name: str) -> None:
     whole = reference("bytedance_ST_reference.json")["ST"]["ops"][name]
@@ -133,7 +134,7 @@ def test_independent_ranks_give_their_law_back() -> None:
     assert [warning for warning in found.warnings() if "alike" in warning or "follow" in warning] == []
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize(("parts", "names"), [
     ({"common": 0.5}, {"common"}),
     ({"rank": 0.2}, {"offsets"}),

@@ -105,6 +105,7 @@ ELEMENTS = {  # in and out, of a size S over 4 ranks; as PyTorch has them, on ev
 }  # fmt: skip
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_is_exported_and_read_back(kind: Kind, tmp_path: Path) -> None:
     """A kind that the exporter or the reader does not know fails here."""

@@ -54,6 +54,7 @@ def near(table: pd.DataFrame, column: str, expected: list[float], law: float = 0
 # Each experiment at reduced size
 
 
+@pytest.mark.slow
 def test_tax_against_size() -> None:
     table = study("tax_against_size", "sizes=[8,72,512]", *QUICK).find().tables["tax"]
     expected = [tax(n) for tax in (gumbel_tax, frechet_tax) for n in (8, 72, 512)]
@@ -231,7 +232,7 @@ BAD = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("name", "overrides", "sentence"), BAD, ids=lambda value: value[:40])
 def test_bad_input_is_one_sentence(name: str, overrides: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence) as caught:

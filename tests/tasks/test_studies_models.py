@@ -245,7 +245,7 @@ BAD = [
 ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize(("name", "override", "sentence"), BAD, ids=[f"{name}-{text}" for name, text, _ in BAD])
 def test_bad_input_is_one_sentence(name: str, override: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence) as caught:

@@ -102,7 +102,7 @@ CASES: dict[str, Case] = {  # how the folder is made, further keys, exit status,
 }  # fmt: skip
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("case", CASES)
 def test_bad_input_is_a_sentence_and_what_can_be_analysed_is(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -41,6 +41,7 @@ RIGHT: dict[str, Right] = {  # folder, further keys, ranks, mean tax in us, the 
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", RIGHT)
 def test_every_gpu_is_a_rank_of_its_own(case: str) -> None:
     folder, settings, ranks, tax, straggler, collectives = RIGHT[case]
@@ -121,6 +122,7 @@ def test_a_relative_time_of_zero_is_one(tmp_path: Path) -> None:
     assert parsed(tmp_path / "rank0.json").kernels == 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("given", "status", "said"),
     [

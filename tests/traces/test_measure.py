@@ -109,6 +109,7 @@ def test_byte_dance_has_the_reference_tax(operation: str) -> None:
     assert set(findings.summary["group"]) == {"stage 0", "stage 1", "stage 2", "stage 3"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", ["forward", "backward"])
 def test_byte_dance_has_the_reference_blocks(block: str) -> None:
     expected = reference("bytedance_ST_reference.json")["ST"]["ops"][f"{block}-compute"]
@@ -196,6 +197,7 @@ def test_a_clock_that_is_off_is_set_right_and_blames_nobody(rank: int, microseco
     assert findings.summary["reason"].str.contains(f"clock set right of rank {rank} ({far} {where})", regex=False).all()
 
 
+@pytest.mark.slow
 def test_a_lost_kernel_and_a_clock_that_is_off_together(tmp_path: Path) -> None:
     def both(at: int, trace: Trace) -> Trace:
         gone = collectives_of(trace)[0] if at == 2 else None

@@ -97,7 +97,7 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Elements:
     return Elements(shown(tmp_path_factory.mktemp("clean") / "in", [f"tp{i}" for i in range(8)])[0])
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize("fragment", FRAGMENTS)
 def test_names_from_a_trace_do_nothing_on_the_page(fragment: str, tmp_path: Path, clean: Elements) -> None:
     """200 payloads in names of kernels, groups, files, hosts and the experiment, and in what is wrong with files."""

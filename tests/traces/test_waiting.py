@@ -49,6 +49,7 @@ def row_of(report: Any, **wanted: Any) -> dict[str, Any]:
     return row
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_kernels_of_engines_are_known(name: str) -> None:
     """Rank 2 is 300 us late before each of 12 kernels."""
@@ -93,6 +94,7 @@ def test_what_waits_under_an_unknown_name_is_found_and_measured(beside: bool, tm
     assert not known.waiting
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("source", [ENGINE / "expert_dispatch", ENGINE / "names" / "oneccl", MADE / "one_long_pause",
                                     MADE / "clock_drift" / "plain"])  # fmt: skip
 def test_under_an_unknown_name_nobody_else_is_blamed(source: Path, tmp_path: Path) -> None:
@@ -104,6 +106,7 @@ def test_under_an_unknown_name_nobody_else_is_blamed(source: Path, tmp_path: Pat
     assert [found.name for found in report.waiting] == ["k_17"]
 
 
+@pytest.mark.slow
 def test_collectives_of_a_real_job_are_found_without_their_names(tmp_path: Path) -> None:
     """Two kinds of collectives, of 5 and 3 kernels, among 988 kernels of 4 ranks: these, and nothing else."""
 
@@ -140,7 +143,7 @@ def steps(wait: str, ranks: int = 4, count: int = 40, late: float = 0.0, equal: 
     return found
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("late", [0.0, 30.0, 300.0])
 @pytest.mark.parametrize("clock", [{}, {0: 5e5, 2: -7e4}])
@@ -285,6 +288,7 @@ def test_a_clock_that_drifts_is_said_and_costs_nothing(folder: Path) -> None:
     assert row["end_spread_max"] < 10e-6
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("folder", DRIFTS)
 @pytest.mark.parametrize("drifting", [0, 3])
 def test_a_clock_that_drifts_and_lost_kernels_together(folder: Path, drifting: int, tmp_path: Path) -> None:
@@ -431,6 +435,7 @@ def stages(ranks: int, chunks: int, batches: int, clock: Any = None) -> dict[int
     return found
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("clock", [None, [0, 5e3, -3e3, 1e6]])
 @pytest.mark.parametrize("name", [SEND, "k_17"])
 @pytest.mark.parametrize("chunks", [2, 4, 8])
