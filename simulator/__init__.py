@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Normal as Normal,
         Root as Root,
         Spliced as Spliced,
+        Tail as Tail,
         ZeroSum as ZeroSum,
         block_maxima as block_maxima,
         dependent as dependent,

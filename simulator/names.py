@@ -12,7 +12,7 @@ HOMES = {
     "files.tables": ["write_csv"],
     "laws": [
         "BlockMaxima", "Dependence", "Dependent", "Deterministic", "Empirical", "EmpiricalBlocks", "IndependentLaw",
-        "Law", "LogNormal", "Normal", "Root", "Spliced", "ZeroSum", "block_maxima", "dependent",
+        "Law", "LogNormal", "Normal", "Root", "Spliced", "Tail", "ZeroSum", "block_maxima", "dependent",
     ],
     "network.collectives": ["Algorithm", "Kind", "all_pairs", "bucket", "ring"],
     "network.topology": ["Cost", "Machine", "Topology"],

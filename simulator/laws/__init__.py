@@ -13,9 +13,10 @@ from simulator.laws.gev import BlockMaxima
 from simulator.laws.root import Root
 from simulator.laws.simple import Deterministic, LogNormal, Normal
 from simulator.laws.spliced import Spliced
+from simulator.laws.tail import Tail
 from simulator.laws.zero_sum import ZeroSum
 
 __all__ = [
     "BlockMaxima", "Dependence", "Dependent", "Deterministic", "Empirical", "EmpiricalBlocks", "IndependentLaw", "Law",
-    "LogNormal", "Normal", "Root", "Spliced", "ZeroSum", "block_maxima", "dependent",
+    "LogNormal", "Normal", "Root", "Spliced", "Tail", "ZeroSum", "block_maxima", "dependent",
 ]  # fmt: skip

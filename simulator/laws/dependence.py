@@ -88,6 +88,11 @@ class Dependence(Checked):
         return 1 - self.common - self.node - self.rank - self.fixed
 
     @property
+    def drawn(self) -> bool:
+        """Whether effects of ranks are drawn, once in a run."""
+        return self.rank > 0
+
+    @property
     def persistent(self) -> bool:
         """Whether ranks keep an effect through a run."""
         return self.rank > 0 or self.fixed > 0

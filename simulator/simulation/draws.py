@@ -103,7 +103,7 @@ class Effects:
             raise InputError("compute: all laws of a program must have one dependence between ranks, or none")
         self.dependence: Dependence | None = found.pop() if found else None
         self.rank = self.states = np.empty(0)
-        if self.dependence is not None and self.dependence.rank > 0:
+        if self.dependence is not None and self.dependence.drawn:
             self.rank = _stream(seed, 0, 2).standard_normal(program.n)
         if self.dependence is not None and self.dependence.memory:
             if (iterations + 1) * program.n > MAX_STATES:
