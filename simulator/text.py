@@ -36,6 +36,15 @@ def within(error: float, form: Callable[[float], str], sign: str = " ± ") -> st
     return "" if isnan(error) else f"{sign}{form(error)}"
 
 
+def off(change: float, digits: int = 1) -> str:
+    """By how much a value is above or below another, from their ratio less 1.
+
+    >>> off(-0.139), off(0.02)
+    ('13.9 % below', '2.0 % above')
+    """
+    return f"{percent(abs(change), digits)} {'below' if change < 0 else 'above'}"
+
+
 def seconds(time: float) -> str:
     """Seconds as a number, to a tenth of a millisecond or three digits; nothing where there is none.
 

@@ -2,8 +2,9 @@
 
     time of rank i in block j = block_mean + offset_i + common_j + rest_ij        (seconds)
 
-The rest is independent from rank to rank and from block to block: a table of quantiles up to a threshold u, and a
-generalised Pareto law above it, P(rest > u + y) = above*(1 + shape*y/scale)^(-1/shape), scale = excess*(1 - shape).
+The rest is independent from rank to rank; from block to block it may have a memory. It is a table of quantiles up to a
+threshold u, and above it a generalised Pareto law, P(rest > u + y) = above*(1 + shape*y/scale)^(-1/shape) with the
+scale excess*(1 - shape).
 """
 
 from __future__ import annotations
@@ -131,16 +132,15 @@ class Added(Dependence):
         return self.of_ranks_sd * rank if self.drawn else np.zeros(n)
 
     def combine(self, own: Array, shared: Array, rank: Array) -> None:
-        """From standard exponential ``own`` to times beside the mean, in place."""
-        own[...] = self.rest.at(own)
+        """From standard normal ``own`` to times beside the mean, in place."""
+        from scipy.special import log_ndtr
+
+        own[...] = self.rest.at(-log_ndtr(-own))
         own += self.offsets_of(own.shape[-1], rank)
         if self.of_blocks:
             from scipy.special import ndtr
 
             own += np.interp(ndtr(shared[..., :1]), np.linspace(0, 1, len(self.of_blocks)), self.of_blocks)
-
-    def inflation(self, blocks: int) -> float:
-        return 1.0
 
 
 def _mean(name: str, values: Array) -> float:
@@ -165,6 +165,7 @@ class Tail(Law):
         common: quantiles of what all ranks of a block share, at equal steps of probability; none for nothing.
         offsets: of each measured rank; their mean is taken off.
         offsets_sd: standard deviation of the offsets of other ranks.
+        memory: lag-1 autocorrelation of the normal scores of a rank's rest, from block to block.
         factor: what all of these are multiplied by.
         origin: where it is from, in words.
 
@@ -181,9 +182,10 @@ class Tail(Law):
     common: Sequence[Finite] | None = None
     offsets: Sequence[Finite] | None = None
     offsets_sd: float = 0.0
+    memory: float = 0.0
     factor: Positive = 1.0
     origin: str = ""
-    noise: ClassVar[Noise] = "exponential"
+    noise: ClassVar[Noise] = "normal"
     scale_field: ClassVar[str] = "factor"
 
     def __post_init__(self) -> None:
@@ -207,7 +209,11 @@ class Tail(Law):
         """What is added, the same for all factors."""
         rest = Rest(quantiles=self.quantiles, above=self.above, excess=self.excess, shape=self.shape)
         return Added(
-            rest=rest, of_blocks=self.common or (), of_ranks_measured=self.offsets or (), of_ranks_sd=self.offsets_sd
+            rest=rest,
+            of_blocks=self.common or (),
+            of_ranks_measured=self.offsets or (),
+            of_ranks_sd=self.offsets_sd,
+            memory=self.memory,
         )
 
     @property
@@ -268,9 +274,11 @@ class Tail(Law):
         self.check_ranks(n)
         added = self.dependence
         far = -50 - log(n)  # ln(-ln F): so far up only a heavy tail has anything
-        t = np.exp(np.concatenate([np.arange(-650.0, far, 0.5), np.arange(far, 6.6, STEP)]))
+        measured = n == len(added.of_ranks_measured)
+        step = STEP if measured or not added.drawn else 5 * STEP  # offsets that are drawn make it smooth
+        t = np.exp(np.concatenate([np.arange(-650.0, far, 0.5), np.arange(far, 6.6, step)]))
         x = added.rest.at(-np.log(-np.expm1(-t)))
-        if n == len(added.of_ranks_measured):
+        if measured:
             shifts = np.quantile(added.of_ranks_measured, [0.0, 0.5, 1.0])
         else:
             shifts = added.of_ranks_sd * np.linspace(-5, 5, 5 if added.drawn else 1)
@@ -287,10 +295,12 @@ class Tail(Law):
 
     def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Array:
         """Draw the times of one run: the last axis is the ranks, the one before it, where there is one, the blocks."""
-        x = rng.standard_exponential(size)
+        x = rng.standard_normal(size)
         n = x.shape[-1] if x.ndim else 1
         self.check_ranks(n)
         blocks = x.reshape(-1, n)
+        if self.memory:
+            blocks[:] = self.dependence.chain(blocks, 1)
         shared = rng.standard_normal((len(blocks), self.dependence.shared(n)))
         self.dependence.combine(blocks, shared, rng.standard_normal(n))
         self.transform(x)

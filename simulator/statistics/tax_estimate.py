@@ -37,6 +37,7 @@ from simulator.statistics.uncertainty import (
     student,
     variance_factors,
 )  # fmt: skip
+from simulator.text import percent
 
 LEAST_BLOCKS = 10  # from which more ranks than measured are spoken of
 LEAST_TIMES = 40  # two times what the tail takes at least
@@ -265,7 +266,9 @@ class Measured:
     @property
     def worth(self) -> str:
         """How much was measured, in words."""
-        return f"the {self.x.size} times, worth {self.independent_times:.0f} independent ones"
+        independent = f"{self.independent_times:.0f} independent times"
+        alike = round(self.independent_times) >= self.x.size
+        return independent if alike else f"the {independent} that the {self.x.size} measured ones are worth"
 
     def why_interval(self, n: int) -> str:
         """The sentence where only an interval is claimed of n ranks."""
@@ -275,8 +278,8 @@ class Measured:
         """The sentence where nothing is claimed of n ranks."""
         if self.share > 0.5:
             return (
-                f"{self.share:.0%} of the variance between ranks stays with them: what {n} ranks pay depends on ranks "
-                "that nobody measured"
+                f"{percent(self.share)} of the variance between ranks stays with them: what {n} ranks pay depends on "
+                "ranks that nobody measured"
             )
         return f"{n} ranks are more than {GUESSED:.0f} times {self.worth}"
 

@@ -1,272 +1,203 @@
-"""What a fit found: laws with intervals, tests of what they assume, the ranks' dependence, and tables of all of it."""
+"""What a fit found: the tax of n ranks with what it rests on, and the law to simulate with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf, isfinite, nan
+from math import isfinite, isnan, nan
 from typing import Any
 
-from simulator.arrays import Array
 from simulator.checks import InputError
 from simulator.lazy import pd
-from simulator.statistics import Gev, fit_gumbel_lmoments
-from simulator.statistics.bootstrap import Bootstrap
-from simulator.statistics.components import LEVEL, Components
-from simulator.statistics.goodness import Distance, LikelihoodRatio, Stability
-from simulator.statistics.intervals import Parameter, maxima_needed, profile
-from simulator.statistics.sample import Family
-from simulator.tasks.fit.law import PERSISTENT, Proposal
-from simulator.tasks.fit.sample import UNEVEN, Sample
-from simulator.text import duration, percent
+from simulator.statistics.components import LEVEL
+from simulator.tasks.fit.prediction import MATTERS, Prediction
+from simulator.tasks.fit.steps import STEP
+from simulator.tasks.fit.tail import FAR, StepLaw, propose
+from simulator.text import duration, off, percent
 
-FLAGS = {
-    "few maxima": "maxima are few: the intervals are wide, and as good as their approximations",
-    "few clusters": "iterations to resample are few: intervals hold the truth less often than they say",
-    "ties": "many maxima are equal, as clocks that tick coarsely make them",
-    "no maximum": "the GEV likelihood often has no maximum in resampled iterations: its intervals are a guess",
-}
-MEANINGFUL = 4  # ranks of a maximum, of the paper's; the mean of fewer goes far along with their maximum
-FAR = 0.15  # of the law's tax from that of the blocks, relative, above which it is said
-WIDE = 0.1  # half-width of a tax's interval, relative to the tax, above which it is called wide
+APART = 1.5  # times the wait in the collectives that compute makes, or less than its inverse: it does not explain it
 
 
-def likely(p: float) -> str:
-    """A chance in a sentence.
-
-    >>> likely(0.0213), likely(1e-21)
-    ('p = 0.021', 'p < 0.0001')
-    """
-    return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fit of block maxima.
+    """A fit of the tail law.
 
     Attributes:
         origin: the traces or summary, in words.
-        sample: what was fitted to.
-        laws: gumbel, and gev where there is one: fits with their resamples.
-        no_gev: why there is no gev.
-        distance: Anderson-Darling test of each law.
-        ratio: of Gumbel against GEV; None where there is no gev.
-        stability: of the location as ranks double; None for fewer than 4 ranks.
-        family: of the proposed law.
-        proposal: the law for the simulator.
+        parts: of each process group all that it does between two barriers, and its kinds of blocks.
         sizes: n for which the tax is given.
-        level: of all intervals.
-        run: consecutive iterations that were resampled together.
-        parts: parts of the variance of the times themselves.
-        doubled: ranks of the maxima that ``stability`` compares, the smaller and the larger.
+        waited: group -> mean wait of a rank in the group's collectives, seconds, where the source has them.
     """
 
     origin: str
-    sample: Sample
-    laws: Mapping[Family, Bootstrap]
-    no_gev: str
-    distance: Mapping[Family, Distance]
-    ratio: LikelihoodRatio | None
-    stability: Stability | None
-    family: Family
-    proposal: Proposal
+    parts: Sequence[Prediction]
     sizes: Sequence[int]
-    level: float
-    run: int
-    parts: Components
-    doubled: tuple[int, int]
+    waited: Mapping[str, float]
+
+    @cached_property
+    def main(self) -> Prediction:
+        """What the law is of: all that ranks do between two barriers, of the group that waits longest."""
+        whole = {part.steps.group: part for part in reversed(self.parts) if part.steps.block == STEP}
+        whole = {part.steps.group: part for part in reversed(self.parts)} | whole
+        return max(whole.values(), key=lambda part: part.steps.tax)
+
+    @cached_property
+    def proposal(self) -> StepLaw:
+        """The law for the simulator."""
+        return propose(self.main.steps, self.main.measured, self.main.estimate)
 
     @property
-    def fit(self) -> Gev:
-        """The fitted law of the chosen family."""
-        return self.laws[self.family].fit
-
-    @cached_property
-    def z(self) -> Array:
-        """z-scores of the maxima."""
-        return self.sample.z()
-
-    @cached_property
-    def parameters(self) -> pd.DataFrame:
-        """One row per family and parameter: estimate and intervals.
-
-        ``low`` and ``high`` are from resampled iterations, which estimate the standard deviation anew as well;
-        ``profile_low`` and ``profile_high`` from the likelihood of the z-scores, taken as independent. ``cv`` is r,
-        ``mean`` is a, seconds; ``gumbel_lmoments`` is a check by another method.
-        """
-        rows: list[tuple[Any, ...]] = []
-        for family, found in self.laws.items():
-            names: tuple[Parameter, ...] = ("mu", "sigma", "xi") if family == "gev" else ("mu", "sigma")
-            for name in names:
-                profiled = profile(self.z, name, family, self.level)
-                rows.append((family, name, found.estimate(name), *found.interval(name, level=self.level), *profiled))
-        rows.append(("any", "cv", self.sample.cv, *self.laws["gumbel"].interval("b", level=self.level)))
-        rows.append(("any", "mean", self.sample.mean))
-        moments = fit_gumbel_lmoments(self.z)
-        rows += [("gumbel_lmoments", name, getattr(moments, name)) for name in ("mu", "sigma")]
-        columns = ["family", "parameter", "estimate", "low", "high", "profile_low", "profile_high"]
-        return pd.DataFrame([(*row, *[nan] * (len(columns) - len(row))) for row in rows], columns=columns)
+    def wanted(self) -> list[int]:
+        """n for which the tax is asked, in ascending order."""
+        return sorted(set(self.sizes))
 
     @cached_property
     def taxes(self) -> pd.DataFrame:
-        """One row per n, that of the measured ranks too, where there is ``measured``: tau(n) of each family with its
-        intervals (as in ``parameters``), seconds, and the maxima that +-10 % would take.
-
-        ``tau_law`` is the proposed law's own E[max of n] - mean; empty where it does not go with n ranks.
-        """
+        """One row per n, that of the measured ranks too; where there are several, per group and kind of block."""
         rows: list[dict[str, Any]] = []
-        for n in sorted({self.sample.n, *self.sizes}):
-            row: dict[str, Any] = {"n": n, "measured": self.sample.tax if n == self.sample.n else nan}
-            for family, found in self.laws.items():
-                k, a = n / self.sample.m, self.sample.mean
-                tax, interval = found.estimate("tau", k), found.interval("tau", k, self.level)
-                needed = maxima_needed(interval, tax, found.maxima, WIDE) if isfinite(tax) else inf
-                profiled = profile(self.z, "expected_max", family, self.level, k)
-                row |= {
-                    f"tau_{family}": a * tax, f"tau_{family}_low": a * interval.low,
-                    f"tau_{family}_high": a * interval.high,
-                    f"tau_{family}_profile_low": a * self.sample.cv * profiled.low,
-                    f"tau_{family}_profile_high": a * self.sample.cv * profiled.high,
-                    f"maxima_needed_{family}": needed,
-                }  # fmt: skip
-            rows.append(row | {"tau_law": self._law_tax(n)})
-        return pd.DataFrame(rows)
+        for part in self.parts:
+            for n in sorted({part.steps.n, *self.sizes}):
+                row = {"group": part.steps.group, "block": part.steps.block} if len(self.parts) > 1 else {}
+                row |= part.row(n) | {"tau_law": self.law_tax(n) if part is self.main else nan}
+                rows.append(row)
+        table = pd.DataFrame(rows)
+        order = [name for name in table if name not in ("tau_law", "steps_needed", "reason")]
+        place = order.index("conditional_low")
+        return table[[*order[:place], "tau_law", *order[place:], "steps_needed", "reason"]]
 
-    def _law_tax(self, n: int) -> float:
-        law = self.proposal.law
+    def law_tax(self, n: int) -> float:
+        """E[max of n] - mean of the written law, seconds; NaN where nothing is claimed of n, or it draws other n."""
+        if self.main.estimate(n).status == "no claim" and n != self.main.steps.n:
+            return nan
         try:
-            law.check_ranks(n)
+            self.proposal.law.check_ranks(n)
         except InputError:
             return nan
-        return law.wait(n)
+        return self.proposal.law.wait(n)
 
-    def tests(self) -> pd.DataFrame:
-        """One row per test: statistic, what it would be at most, and the chance of more where the law is right."""
-        rows: list[tuple[str, float, float]] = [
-            (f"anderson_darling_{family}", found.statistic, found.p_value) for family, found in self.distance.items()
-        ]
-        if self.ratio is not None:
-            rows.append(("likelihood_ratio_gumbel_or_gev", self.ratio.statistic, self.ratio.p_value))
-        if self.stability is not None:
-            rows.append(("stability_measured", self.stability.measured, nan))
-            rows.append(("stability_expected", self.stability.expected, nan))
-        parts = self.parts
-        for name, value in (
-            ("rank_share", parts.rank_share), ("common_share", self._share(parts.common)),
-            ("node_share", self._share(self.proposal.parts.node)), ("memory", parts.memory),
-            ("spread_ratio", max(parts.spreads) / min(parts.spreads)),
-        ):  # fmt: skip
-            source = self.proposal.parts if name == "node_share" else parts
-            chance = {"rank_share": "p_rank", "common_share": "p_common", "node_share": "p_node",
-                      "memory": "p_memory", "spread_ratio": "p_spreads"}[name]  # fmt: skip
-            rows.append((name, value, getattr(source, chance)))
-        return pd.DataFrame(rows, columns=["test", "value", "p_value"])
-
-    def _share(self, part: float) -> float:
-        return part / self.parts.total
+    def dependence(self) -> pd.DataFrame:
+        """One row per group and kind of block: how its ranks and steps hang together, and what that does to the tax."""
+        return pd.DataFrame([_dependence(part) for part in self.parts])
 
     def ranks(self) -> pd.DataFrame:
-        """One row per rank: offset from the mean in standard deviations within a block, and relative spread."""
-        parts = self.parts
-        within = parts.within**0.5 or 1.0
-        names = self.sample.ranks or tuple(range(self.sample.n))
-        offsets = [offset / within for offset in parts.offsets] or [nan] * self.sample.n
-        return pd.DataFrame({"rank": names, "offset": offsets, "spread": parts.spreads})
+        """One row per rank of each group: offset, spread and change over the run, seconds, and how often it is last."""
+        return pd.DataFrame([row for part in self._whole for row in _ranks(part)])
+
+    @property
+    def _whole(self) -> list[Prediction]:
+        """Of each group all that it does between two barriers."""
+        groups = dict.fromkeys(part.steps.group for part in self.parts)
+        return [next(part for part in self.parts if part.steps.group == group) for group in groups]
 
     def warnings(self) -> Iterator[str]:
-        """What a reader must know: where an assumption of the extrapolation fails, a sentence each."""
+        """What a reader must know, a sentence each, the most important first."""
+        steps, several = self.main.steps, len({part.steps.group for part in self.parts}) > 1
+        yield from self._of_the_wait()
         yield from self.proposal.reasons
-        parts, sample = self.parts, self.sample
-        for kind in sample.kinds:
-            if kind.empty:
-                whole = kind.empty + len(kind.times)
-                yield f"{kind.empty} of {whole} blocks {kind.name!r} are empty on some rank and left out"
-            if kind.unevenness > UNEVEN and not sample.relative:
+        paper, *_ = self.main.paper_tax(steps.n)
+        if abs(paper / steps.tax - 1) > FAR:
+            yield (
+                f"the paper's recipe (Gumbel maxima) puts the tax of the {steps.n} measured ranks at "
+                f"{duration(paper)}, {off(paper / steps.tax - 1)} what was measured: do not carry it on"
+            )
+        worst = max(self._whole, key=_kept)
+        if _kept(worst) > 0:
+            where = f" of {worst.steps.group}" if several else ""
+            yield f"ranks{where} are not alike: {_slowest(worst)}"
+        for part in self._whole:
+            if part.drifts:
+                yield f"{part.steps.group + ': ' if several else ''}the run drifts: {part.drifts}"
+            if part.first_is_an_outlier:
                 yield (
-                    f"blocks {kind.name!r} are of different lengths (they vary by {percent(kind.unevenness)}): "
-                    "relative=true takes each by its own mean, blocks_per_iteration=COUNT tells them apart"
+                    f"{part.steps.group + ': ' if several else ''}the first step waits longer than five times any "
+                    "other, as the start of a profiler does: leave it out"
                 )
-        if parts.p_rank < LEVEL and parts.rank_share > PERSISTENT:
-            yield "tau(n) takes ranks as alike, which these are not: it does not carry to other n"
-        elif parts.p_rank < LEVEL:
-            yield (
-                f"ranks are not alike ({likely(parts.p_rank)}): {percent(parts.rank_share)} of the variance between "
-                "them stays from block to block, which tau(n) leaves out"
-            )
-        if self.run > 1:
-            yield (
-                f"blocks follow each other with correlation {parts.memory:.2f}, so that intervals are from resampled "
-                f"runs of {self.run} iterations, and p of the laws is too small"
-            )
-        if sample.m < MEANINGFUL and sample.by_instance:
-            better = " (centring=block is better)" if parts.p_common >= LEVEL else ""
-            yield (
-                f"maxima of {sample.m} ranks above their own mean are no extremes but differences: tau(n) is too small"
-                f"{better}"
-            )
-        chosen = self.distance[self.family]
-        if chosen.p_value < LEVEL:
-            yield f"the {self.family} law does not describe these maxima (Anderson-Darling {likely(chosen.p_value)})"
-        if self.family == "gumbel" and self.ratio is not None and self.ratio.p_value < LEVEL:
-            heavy = "heavier" if self.ratio.gev.xi > 0 else "lighter"
-            xi, p = self.ratio.gev.xi, self.ratio.p_value
-            yield f"a shape xi = {xi:.3f} fits better ({likely(p)}): the tail is {heavy} (family=gev)"
-        if self.stability is not None and not self.stability.holds:
-            few, many = self.doubled
-            yield f"maxima of {many} ranks do not lie where the law of {few} puts them: it does not carry to larger n"
-        yield from self._of_the_recipe()
-        if self.no_gev:
-            yield f"there is no GEV fit: {self.no_gev}"
-        for flag in self.laws[self.family].flags:
-            yield FLAGS[flag]
-        yield from self._too_few()
+        for part in self.parts:
+            if part.steps.empty:
+                whole = part.steps.empty + len(part.steps.times)
+                yield f"{part.steps.empty} of {whole} blocks {part.steps.block!r} are empty on some rank and left out"
+        reasons = {own.status: own.reason for own in map(self.main.estimate, reversed(self.wanted)) if own.reason}
+        yield from reversed(reasons.values())  # of the smallest n of each status
+        guessed = [own for own in map(self.main.estimate, self.wanted) if own.status == "interval"]
+        if guessed and isfinite(guessed[0].blocks_needed):
+            yield f"some {guessed[0].blocks_needed:,.0f} steps would narrow the interval of {guessed[0].n} to +-20 %"
+        yield from self._conditional()
 
-    def _of_the_recipe(self) -> Iterator[str]:
-        """What the way of fitting does to tau(n)."""
-        sample, base = self.sample, self.proposal.base
-        row = self.taxes.set_index("n").loc[sample.n]
-        low, high = row[f"tau_{self.family}_low"], row[f"tau_{self.family}_high"]
-        if sample.n > sample.m and not low <= row["measured"] <= high:
-            yield f"the measured tax at n = {sample.n} lies outside the interval of tau({sample.n})"
-        own = float(row["tau_law"])
-        if isfinite(own) and abs(own / row["measured"] - 1) > FAR:
-            yield (
-                f"the written law's tax at n = {sample.n}, {duration(own)}, is far from that of the blocks, "
-                f"{duration(row['measured'])}: it does not describe them"
-            )
-        if sample.by_instance and self.parts.p_cancel < LEVEL and base.get("parent") != "zero_sum":
-            yield "the times of a block cancel more than independent ranks' would: parent=zero_sum takes them so"
-        elif sample.by_instance and base.get("parent") == "spliced":
-            yield (
-                "tau(n) is the paper's estimate, from maxima above the mean of the same m ranks, and its intervals are "
-                "of that; where ranks draw independently it is too small: by 4 to 8 % for such a law as this, by "
-                "more for heavier tails (experiments/plugin_bias)"
-            )
-        if "offsets" in self.proposal.dependence:
-            yield (
-                f"at other n the law repeats the offsets of these {sample.n} ranks; {self._anew()} draws new ranks, "
-                "other ones for each seed"
-            )
+    def _of_the_wait(self) -> Iterator[str]:
+        """Whether compute explains how long ranks wait."""
+        for part in self._whole:
+            waited = self.waited.get(part.steps.group, nan)
+            if waited > 0 and not 1 / APART < part.steps.tax / waited < APART:
+                yield (
+                    f"compute does not explain the wait: ranks of {part.steps.group} wait {duration(waited)} in their "
+                    f"collectives, where these times would make them wait {duration(part.steps.tax)}; "
+                    "measure=arrival fits when they come to the collective"
+                )
 
-    def _anew(self) -> str:
-        """Keys that make the ranks' offsets random: the same parts of the variance, of ranks drawn from many."""
-        parts, base = self.proposal.parts, self.proposal.base
-        whole = parts.common + parts.node + parts.own + parts.rank
-        cv = base["cv"] * (whole / parts.total) ** 0.5
-        return (
-            f"compute.offsets=null compute.spreads=null compute.rank={parts.rank / whole:.3g} compute.law.cv={cv:.4g}"
-        )
+    def _conditional(self) -> Iterator[str]:
+        """What other ranks would pay if lasting offsets are normal."""
+        for n in self.wanted:
+            found = self.main.estimate(n)
+            if found.status == "no claim" and not isnan(found.conditional_low):
+                yield (
+                    f"were lasting offsets of ranks normal, {n} of them would pay {duration(found.conditional_low)} to "
+                    f"{duration(found.conditional_high)}"
+                )
 
-    def _too_few(self) -> Iterator[str]:
-        taxes = self.taxes.set_index("n")
-        have = self.laws[self.family].maxima
-        wanted = taxes[f"maxima_needed_{self.family}"].loc[list(dict.fromkeys(self.sizes))]
-        if self.parts.rank_share > PERSISTENT or not (wanted > have).any():
-            return
-        n, needed = wanted.idxmax(), float(wanted.max())
-        said = f"about {needed:,.0f} would do" if isfinite(needed) else "no number of them would do at this shape"
-        yield (
-            f"{have:,} maxima leave tau({n}) uncertain by more than {percent(WIDE)}: {said}; it reaches "
-            f"{n / self.sample.n:,.0f} times beyond the {self.sample.n} ranks that were measured"
-        )
+
+def _kept(part: Prediction) -> float:
+    """Share of the variance between ranks that stays with them, where it moves the tax."""
+    parts = part.measured.components
+    return parts.rank_share if parts is not None and part.ranks_are_alike() is False else 0.0
+
+
+def _slowest(part: Prediction) -> str:
+    parts, found = part.measured.components, part.shuffled
+    assert parts is not None
+    assert found is not None
+    place = max(range(len(parts.offsets)), key=parts.offsets.__getitem__)
+    return (
+        f"{percent(parts.rank_share)} of the variance between them stays from step to step, rank "
+        f"{part.steps.ranks[place]} is the slowest by {duration(parts.offsets[place])}; were they shuffled, the tax "
+        f"would change by {percent(found.independent)}"
+    )
+
+
+def _dependence(part: Prediction) -> dict[str, Any]:
+    steps, parts, shuffled, drift = part.steps, part.measured.components, part.shuffled, part.drift
+    row: dict[str, Any] = {
+        "group": steps.group, "block": steps.block, "steps": len(steps.times), "ranks": steps.n,
+        "mean": float(steps.times.mean()), "sd": float(steps.times.std()), "tax": steps.tax,
+    }  # fmt: skip
+    names = ("rank_share", "p_rank", "common_share", "p_common", "spread_ratio", "p_spreads", "memory", "p_memory")
+    row |= dict.fromkeys(names, nan)
+    if parts is not None:
+        row |= {
+            "rank_share": parts.rank_share, "p_rank": parts.p_rank, "common_share": parts.common / parts.total,
+            "p_common": parts.p_common, "spread_ratio": max(parts.spreads) / min(parts.spreads),
+            "p_spreads": parts.p_spreads, "memory": parts.memory, "p_memory": parts.p_memory,
+        }  # fmt: skip
+    return row | {
+        "tax_independent": shuffled.independent if shuffled else nan,
+        "tax_persistent": shuffled.persistent if shuffled else nan,
+        "tax_first_half": drift.first if drift else nan, "tax_second_half": drift.second if drift else nan,
+        "p_drift": min(drift.p, *drift.p_trends) if drift else nan,
+    }  # fmt: skip
+
+
+def _ranks(part: Prediction) -> Iterator[dict[str, Any]]:
+    steps, parts, drift = part.steps, part.measured.components, part.drift
+    times = steps.times
+    last = (times.argmax(axis=1)[:, None] == range(steps.n)).mean(axis=0)
+    for i, rank in enumerate(steps.ranks):
+        yield {
+            "group": steps.group, "rank": rank, "offset": float(times[:, i].mean() - times.mean()),
+            "spread": parts.spreads[i] if parts is not None else nan, "last": float(last[i]),
+            "change": drift.trends[i] if drift else nan, "p_change": drift.p_trends[i] if drift else nan,
+        }  # fmt: skip
+
+
+def matters(change: float, p: float) -> bool:
+    """Whether a finding moves the tax by more than 2 %, beyond chance."""
+    return abs(change) > MATTERS and p < LEVEL

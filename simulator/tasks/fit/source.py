@@ -1,4 +1,4 @@
-"""Where a fit or a validation takes its measured times from: traces, or a trace summary."""
+"""Where a fit or a validation takes its measured times from: traces, a table, or a trace summary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 from simulator.checks import InputError, shown, text
 from simulator.task import Progress
 from simulator.tasks.trace_report.task import TraceReport
+from simulator.traces.files import TABLES, find
 from simulator.traces.summary import Summary, read_summary, summarise
+from simulator.traces.tables import Columns
+from simulator.traces.times_table import summary_of_times
 
 
 def check_source(traces: str | int | float | Sequence[str] | None, summary: str | None) -> None:
@@ -36,9 +39,19 @@ def measured(
         path = Path(summary)
         return read_summary(path), _of(path.name)
     assert traces is not None
-    found = summarise(replace(report, traces=traces).find(progress))
+    report = replace(report, traces=traces)
+    table = table_of_times(report)
+    found = summarise(report.find(progress)) if table is None else summary_of_times(table, report.table or Columns())
     given = list(traces) if isinstance(traces, list | tuple) else [str(traces)]
     return found, f"{len(given)} files" if len(given) > 1 else _of(Path(given[0]).name)
+
+
+def table_of_times(report: TraceReport) -> Path | None:
+    """The one table that is given, where nothing says which of its columns are collectives; else None."""
+    if report.table is not None and report.table.collectives:
+        return None
+    paths = find(report.traces)
+    return paths[0] if len(paths) == 1 and paths[0].name.lower().endswith(TABLES) else None
 
 
 def _of(name: str) -> str:

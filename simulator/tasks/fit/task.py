@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -14,72 +14,77 @@ from numpy.typing import NDArray
 
 from simulator.checks import MAX_RANKS, InputError, Rule, shown, text
 from simulator.files.tables import write_csv
+from simulator.lazy import pd
 from simulator.pictures.draw import undrawn, write_pictures
+from simulator.pictures.panels import Picture
 from simulator.statistics.bootstrap import Bootstrap, cluster_bootstrap
 from simulator.statistics.components import LEVEL, pooled
 from simulator.statistics.goodness import Stability, anderson_darling, gumbel_or_gev, max_stability
 from simulator.statistics.resample import LEAST_CLUSTERS, Centring, check_level
 from simulator.statistics.sample import LEAST_MAXIMA, Family, checked_family
 from simulator.task import Outcome, Progress, Task
-from simulator.tasks.fit.fitted import MEANINGFUL, Fitted
-from simulator.tasks.fit.law import propose
-from simulator.tasks.fit.pictures import picture
-from simulator.tasks.fit.sample import Sample, sample_of
+from simulator.tasks.fit import pictures, words, yaml
+from simulator.tasks.fit.fitted import Fitted
+from simulator.tasks.fit.maxima import pictures as maxima_pictures, words as maxima_words, yaml as maxima_yaml
+from simulator.tasks.fit.maxima.fitted import MEANINGFUL, MaximaFit
+from simulator.tasks.fit.maxima.law import propose
+from simulator.tasks.fit.maxima.sample import Sample, sample_of
+from simulator.tasks.fit.prediction import Prediction
 from simulator.tasks.fit.source import check_source, measured
-from simulator.tasks.fit.words import text_of
-from simulator.tasks.fit.yaml import law_yaml
+from simulator.tasks.fit.steps import Measure, Steps, steps_of
 from simulator.tasks.trace_report.task import TraceReport
 from simulator.traces.summary import Summary, write_summary
 
-FAMILIES = ("gumbel", "gev")
+FAMILIES = ("tail", "gumbel", "gev")
+OF_MAXIMA = ("m", "centring", "split", "parent", "blocks_per_iteration", "ranks_per_node")  # keys
 STAGES = 4  # of a fit, for its progress: laws, tests, tables, pictures
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitLaw(Task):
-    """Fits the law of block maxima to traces, or to the summary of some, and writes it as a compute law.
+    """Fits the law of what ranks do between two barriers to traces, or to the summary of some, and writes it.
 
     Attributes:
         name: name of the experiment.
         report: how traces are read.
         traces: a folder, a file, a pattern or a list of these; or
         summary: a ``trace_summary.json`` of a trace report.
-        measure, group, block, m, relative: as in ``sample_of``.
-        blocks_per_iteration: blocks of one name in an iteration: each is standardised among its own, and iterations
-            are resampled whole.
-        centring: ``instance`` (the paper's) or ``block``.
-        split: ``strided`` (odd and even ranks, the paper's) or ``consecutive`` ranks make up the blocks of m; None
-            takes consecutive ones for parent zero_sum, whose blocks are such, else the paper's.
-        family: of the proposed law, ``gumbel`` (the paper's lower bound) or ``gev``.
-        parent: how it turns maxima into times of single ranks.
-        ranks_per_node: consecutive ranks that share a node; None for no such part.
-        sizes: n for which the tax is extrapolated.
-        level: of all intervals.
+        measure, group, block, relative: as in ``steps_of``.
+        family: ``tail`` (offsets of ranks, a common part, and the pooled rest with its tail); or the seed paper's law
+            of the maxima of m ranks, ``gumbel`` (its lower bound) or ``gev``.
+        sizes: n for which the tax is given.
+        law_name: name of the law's YAML.
+        m, blocks_per_iteration: of maxima alone; as in ``sample_of``.
+        centring: of maxima alone: ``instance`` (the paper's) or ``block``.
+        split: of maxima alone: ``strided`` (odd and even ranks, the paper's) or ``consecutive`` ranks make up the
+            blocks of m; None takes consecutive ones for parent zero_sum, whose blocks are such, else the paper's.
+        parent: of maxima alone: how they become times of single ranks.
+        ranks_per_node: of maxima alone: consecutive ranks that share a node; None for no such part.
+        level: of the intervals of maxima; those of the tail hold 95 %.
         replicates: resamples of iterations behind them, and samples behind the Anderson-Darling test.
         seed: of those.
-        law_name: name of the law's YAML.
     """
 
     name: str
     report: TraceReport
     traces: str | int | float | Sequence[str] | None = None
     summary: str | None = None
-    measure: Literal["busy", "gap"] = "busy"
+    measure: Measure = "busy"
     group: str | Sequence[str] | None = None
     block: str | None = None
-    blocks_per_iteration: Annotated[int, Rule(least=1)] = 1
-    m: Annotated[int, Rule(least=2)] | None = None
-    centring: Literal["instance", "block"] = "instance"
-    split: Literal["strided", "consecutive"] | None = None
     relative: bool = False
-    family: Annotated[str, Rule(allowed=FAMILIES)] = "gumbel"
-    parent: Literal["spliced", "zero_sum", "root"] = "spliced"
-    ranks_per_node: Annotated[int, Rule(least=1)] | None = None
+    family: Annotated[str, Rule(allowed=FAMILIES)] = "tail"
     sizes: Sequence[Annotated[int, Rule(least=2, most=MAX_RANKS)]] = (8, 72, 512, 4096)
+    law_name: str = "fitted"
+    m: Annotated[int, Rule(least=2)] | None = None
+    blocks_per_iteration: Annotated[int, Rule(least=1)] | None = None
+    centring: Literal["instance", "block"] | None = None
+    split: Literal["strided", "consecutive"] | None = None
+    parent: Literal["spliced", "zero_sum", "root"] | None = None
+    ranks_per_node: Annotated[int, Rule(least=1)] | None = None
     level: float = 0.95
     replicates: Annotated[int, Rule(least=100, most=100_000)] = 1000
     seed: Annotated[int, Rule(least=0)] = 0
-    law_name: str = "fitted"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,16 +95,24 @@ class FitLaw(Task):
                 "law_name", f"must be up to 100 letters, digits and underscores, a letter first; got {got}"
             )
 
+        if self.family == "tail":
+            for name in OF_MAXIMA:
+                if getattr(self, name) is not None:
+                    raise InputError(
+                        name, "must be left out for family=tail; it is of maxima, family=gumbel or gev",
+                        getattr(self, name),
+                    )  # fmt: skip
+        elif self.measure == "arrival":
+            raise InputError("measure", "must be busy or gap for maxima; arrivals go with family=tail", self.measure)
+
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
-        """Leaves ``parameters.csv``, ``tau.csv``, ``tests.csv``, ``ranks.csv``, the picture ``fit``, and the law as
-        ``compute/NAME.yaml``; from traces also their ``trace_summary.json``."""
+        """Leaves ``tau.csv``, ``ranks.csv``, the picture ``fit``, the law as ``compute/NAME.yaml``, and from traces
+        their ``trace_summary.json``; of the tail also ``dependence.csv``, of maxima ``parameters.csv`` and
+        ``tests.csv``."""
         check_source(self.traces, self.summary)
         summary, origin = measured(self.traces, self.summary, self.report, progress)
         found = self.fit(summary, origin, progress)
-        for name, table in (
-            ("parameters", found.parameters), ("tau", found.taxes), ("tests", found.tests()),
-            ("ranks", found.ranks()),
-        ):  # fmt: skip
+        for name, table in tables(found).items():
             write_csv(table, folder / f"{name}.csv")
         if self.summary is None:
             write_summary(summary, folder / "trace_summary.json")
@@ -110,8 +123,34 @@ class FitLaw(Task):
         (folder / "compute" / f"{self.law_name}.yaml").write_text(law_yaml(found), encoding="utf-8")
         return Outcome(f"{self.name}: {text_of(found, self.law_name)}").lacking(wrong)
 
-    def fit(self, summary: Summary, origin: str, progress: Progress | None = None) -> Fitted:
-        """Fit a law to the blocks of a summary.
+    def fit(self, summary: Summary, origin: str, progress: Progress | None = None) -> Fitted | MaximaFit:
+        """Fit a law to a summary.
+
+        Raises:
+            InputError: where there are too few blocks, or none that could be fitted.
+        """
+        return self.tail(summary, origin) if self.family == "tail" else self.maxima(summary, origin, progress)
+
+    def tail(self, summary: Summary, origin: str) -> Fitted:
+        """Fit the tail law."""
+        steps = steps_of(summary, measure=self.measure, group=self.group, block=self.block, relative=self.relative)
+        waited: dict[str, float] = {}
+        for own in summary.collectives:
+            if own.duration and self.measure != "arrival" and not own.leading:
+                duration = np.array(own.duration, dtype=float) / 1e9
+                tax = float((duration.mean(axis=1) - duration.min(axis=1)).mean())
+                waited[own.group] = waited.get(own.group, 0.0) + tax
+        return self.of_steps(steps, origin, waited)
+
+    def of_steps(self, steps: Sequence[Steps], origin: str, waited: Mapping[str, float] | None = None) -> Fitted:
+        """Fit the tail law to steps; ``waited`` is how long each group waits in its collectives, seconds."""
+        return Fitted(origin, [self._prediction(own) for own in steps], self.sizes, waited or {})
+
+    def _prediction(self, steps: Steps) -> Prediction:
+        return Prediction(steps, self.replicates, self.seed, self.level)
+
+    def maxima(self, summary: Summary, origin: str, progress: Progress | None = None) -> MaximaFit:
+        """Fit the law of maxima to the blocks of a summary.
 
         Raises:
             InputError: where there are too few blocks, or none that could be fitted.
@@ -136,11 +175,13 @@ class FitLaw(Task):
         family: Family = "gev" if self.family == "gev" else "gumbel"
         if family not in laws:
             raise InputError("family", f"must be gumbel, since there is no GEV fit: {no_gev}")
-        return Fitted(
+        return MaximaFit(
             origin=origin, sample=sample, laws=laws, no_gev=no_gev, distance=distance,
             ratio=gumbel_or_gev(z) if "gev" in laws else None, stability=self._stability(sample, clusters),
-            family=family, proposal=propose(sample, laws[family].fit, parts, self.parent, self.ranks_per_node),
+            family=family,
+            proposal=propose(sample, laws[family].fit, parts, self.parent or "spliced", self.ranks_per_node),
             sizes=self.sizes, level=self.level, run=run, parts=parts, doubled=_doubled(sample),
+            prediction=self._of_one_kind(sample),
         )  # fmt: skip
 
     @property
@@ -149,13 +190,14 @@ class FitLaw(Task):
 
     @property
     def _centring(self) -> Centring:
-        return "instance" if self.centring == "instance" else "block"
+        return self.centring or "instance"
 
     def sample(self, summary: Summary) -> Sample:
         """The blocks that are fitted."""
         found = sample_of(
-            summary, measure=self.measure, group=self.group, block=self.block, per_iteration=self.blocks_per_iteration,
-            m=self.m, strided=self._strided, by_instance=self.centring == "instance", relative=self.relative,
+            summary, measure=self.measure, group=self.group, block=self.block,
+            per_iteration=self.blocks_per_iteration or 1,
+            m=self.m, strided=self._strided, by_instance=self._centring == "instance", relative=self.relative,
         )  # fmt: skip
         per_node = self.ranks_per_node
         if per_node is not None and (per_node < 2 or found.n % per_node or per_node == found.n):
@@ -166,6 +208,13 @@ class FitLaw(Task):
         if small:
             raise InputError("sizes", f"must be at least m = {found.m}, the ranks of one maximum; got {small[0]}")
         return found
+
+    def _of_one_kind(self, sample: Sample) -> Prediction | None:
+        """What the times themselves tell, where they are of one kind of block and group."""
+        if len(sample.kinds) > 1:
+            return None
+        (kind,) = sample.kinds
+        return self._prediction(Steps(kind.group, kind.name, sample.ranks or (), sample.scaled(kind), kind.empty))
 
     def _laws(self, sample: Sample, clusters: NDArray[np.int64]) -> tuple[dict[Family, Bootstrap], str]:
         """Fits of both families, and why there is no GEV."""
@@ -192,6 +241,28 @@ class FitLaw(Task):
             return max_stability(rows, clusters, "gumbel", self._centring, self.replicates, self.seed, 1 - LEVEL)
         except InputError:  # ranks of half a block that never differ
             return None
+
+
+def tables(found: Fitted | MaximaFit) -> dict[str, pd.DataFrame]:
+    """Tables of a fit by the names of their files."""
+    if isinstance(found, Fitted):
+        return {"tau": found.taxes, "dependence": found.dependence(), "ranks": found.ranks()}
+    return {"parameters": found.parameters, "tau": found.taxes, "tests": found.tests(), "ranks": found.ranks()}
+
+
+def picture(found: Fitted | MaximaFit) -> Picture:
+    """The picture of a fit."""
+    return pictures.picture(found) if isinstance(found, Fitted) else maxima_pictures.picture(found)
+
+
+def law_yaml(found: Fitted | MaximaFit) -> str:
+    """The text of ``compute/NAME.yaml``."""
+    return yaml.law_yaml(found) if isinstance(found, Fitted) else maxima_yaml.law_yaml(found)
+
+
+def text_of(found: Fitted | MaximaFit, law_name: str) -> str:
+    """What is printed."""
+    return words.text_of(found, law_name) if isinstance(found, Fitted) else maxima_words.text_of(found, law_name)
 
 
 def _doubled(sample: Sample) -> tuple[int, int]:

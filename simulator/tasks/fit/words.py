@@ -1,125 +1,156 @@
-"""The findings of a fit in words, in lines of at most 100 characters."""
+"""The findings of a fit in words, in lines of at most 100 characters: what the ranks pay, what others would, why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite, isnan
+from math import isinf, isnan
 from textwrap import wrap
-from typing import Any
 
 from simulator.statistics.components import LEVEL
+from simulator.statistics.tax_estimate import Estimate
 from simulator.task import FOLDER
-from simulator.tasks.fit.fitted import Fitted
+from simulator.tasks.fit.fitted import Fitted, matters
+from simulator.tasks.fit.prediction import Prediction
 from simulator.text import duration, grid, percent, printable
 
 WIDTH = 100
+MOST_GROUPS = 8  # in the printed table
 
 
 def text_of(found: Fitted, law_name: str) -> str:
     """What is printed."""
-    sample = found.sample
-    kinds = (
-        f"{len(sample.kinds)} kinds of compute block" if len(sample.kinds) > 1 else f"blocks {sample.kinds[0].name!r}"
-    )
-    low, high = found.laws["gumbel"].interval("b", level=found.level)
-    head = [
-        f"{found.proposal.law.name} law from {found.origin}",
-        f"{kinds} on {sample.n} ranks: {sample.instances:,} of {duration(sample.mean)} ± {percent(sample.cv, 2)} "
-        f"between ranks ({percent(low, 2)} to {percent(high, 2)})",
-        f"{len(found.z):,} maxima of m = {sample.m} ranks; intervals hold {found.level * 100:g} %, from resampled "
-        "iterations",
-    ]
+    tables = [list(rows) for rows in (_taxes(found), _others(found), _dependence(found.main))]
     parts = [
-        "\n".join(head), "\n".join(grid(list(_laws(found)))), "\n".join(grid(list(_tests(found)))),
-        "\n".join(grid(list(_taxes(found)))), "\n".join(_notes(found)),
+        "\n".join(wrap(lead(found), WIDTH)), "\n".join(_what(found)),
+        *("\n".join(grid(rows)) for rows in tables if rows), "\n".join(_notes(found)),
     ]  # fmt: skip
     said = printable("\n\n".join(part for part in parts if part))
-    return f"{said}\n\n{_use(sample.n, law_name)}"
+    return f"{said}\n\n{use(found.main.steps.n, law_name)}"
 
 
-def _use(n: int, law_name: str) -> str:
+def lead(found: Fitted) -> str:
+    """The finding: what the measured ranks pay, and what the most that were asked for would."""
+    steps = found.main.steps
+    of_all = f"{duration(steps.tax)}, {percent(steps.tax / steps.times.mean())} of a step of "
+    said = f"{steps.n} ranks pay {of_all}{duration(float(steps.times.mean()))}"
+    more = [n for n in found.wanted if n > steps.n]
+    if not more:
+        return f"{said}."
+    claimed = [n for n in more if found.main.estimate(n).status != "no claim"]
+    if not claimed:
+        return f"{said}; no claim is made beyond these ranks."
+    sure = [n for n in claimed if found.main.estimate(n).status == "ok"] or claimed
+    own = found.main.estimate(sure[-1])
+    said += f"; {own.n} would pay {_claim(own)}"
+    return f"{said}." if claimed == more else f"{said}; no claim is made of {more[len(claimed)]} and more."
+
+
+def _claim(own: Estimate) -> str:
+    ends = f"{duration(own.low)} to {duration(own.high)}"
+    return (
+        ends if own.status == "interval" else duration(own.tau) if isnan(own.low) else f"{duration(own.tau)} ({ends})"
+    )
+
+
+def _what(found: Fitted) -> Iterator[str]:
+    steps = found.main.steps
+    where = f"{steps.name!r}" if len(found.parts) > 1 else f"{steps.block!r}"
+    yield (
+        f"{found.proposal.law.name} law from {found.origin}: {len(steps.times):,} x {where} on {steps.n} ranks, "
+        f"{duration(float(steps.times.mean()))} ± {percent(float(steps.times.std() / steps.times.mean()), 2)}"
+    )
+
+
+def _taxes(found: Fitted) -> Iterator[Sequence[str]]:
+    yield "tax of the mean rank", "", "95 %", "from", "the paper's recipe", "of the law"
+    for n in sorted({found.main.steps.n, *found.sizes}):
+        own = found.main.estimate(n)
+        paper, *_ = found.main.paper_tax(n)
+        yield (
+            f"n = {n:,}", duration(own.tau) if own.status == "ok" else "", _ends(own), _from(own, found.main.steps.n),
+            _time(paper), _time(found.law_tax(n)),
+        )  # fmt: skip
+
+
+def _ends(own: Estimate) -> str:
+    if own.status == "no claim":
+        return "no claim"
+    return "" if isnan(own.low) else f"{duration(own.low)} to {duration(own.high)}"
+
+
+def _from(own: Estimate, measured: int) -> str:
+    if own.status == "no claim":
+        return ""
+    if own.n == measured:
+        return "measured"
+    return "subsets of ranks" if own.estimator == "subsets" else "tail"
+
+
+def _time(seconds: float) -> str:
+    return "" if isnan(seconds) else "infinite" if isinf(seconds) else duration(seconds)
+
+
+def _others(found: Fitted) -> Iterator[Sequence[str]]:
+    """Other groups and kinds of blocks."""
+    others = [part for part in found.parts if part is not found.main]
+    if not others:
+        return
+    yield "and", "ranks", "of each", "their tax", "95 %"
+    for part in sorted(others, key=lambda part: -part.steps.tax)[:MOST_GROUPS]:
+        own = part.estimate(part.steps.n)
+        yield (
+            part.steps.name,
+            str(part.steps.n),
+            duration(float(part.steps.times.mean())),
+            duration(own.tau),
+            _ends(own),
+        )
+    if len(others) > MOST_GROUPS:
+        yield f"{len(others) - MOST_GROUPS} more are in tau.csv", "", "", "", ""
+
+
+def _dependence(part: Prediction) -> Iterator[Sequence[str]]:
+    """Assumptions, and what the tax does where they fail; NO where it moves by more than 2 %, beyond chance."""
+    parts, shuffled, drift = part.measured.components, part.shuffled, part.drift
+    if parts is None or shuffled is None:
+        return
+    yield f"is it so? (NO: moves the tax by 2 %, p < {LEVEL:g})", "measured", "the tax without it", "p", ""
+    lasting = (1 + shuffled.independent) / (1 + shuffled.persistent) - 1
+    yield (
+        "ranks are alike: variance that stays with them", percent(parts.rank_share), percent(lasting),
+        *_chance(parts.p_rank, lasting),
+    )  # fmt: skip
+    yield (
+        "ranks share nothing in a step: variance shared by all", percent(parts.common / parts.total),
+        percent(shuffled.persistent), *_chance(parts.p_common, shuffled.persistent),
+    )  # fmt: skip
+    if parts.ranks > 2:
+        ratio = max(parts.spreads) / min(parts.spreads)
+        yield "ranks vary alike: largest spread / smallest", f"{ratio:.2f}", "", *_chance(parts.p_spreads, ratio - 1)
+    if drift is not None and drift.first > 0:
+        change = drift.second / drift.first - 1
+        p = min(drift.p, *drift.p_trends)
+        yield "the run is steady: second half against the first", percent(change), "", *_chance(p, change)
+    yield "steps are independent: correlation with the next", f"{parts.memory:.2f}", "the same", _p(parts.p_memory), ""
+
+
+def _chance(p: float, change: float) -> tuple[str, str]:
+    return _p(p), "" if isnan(p) else "NO" if matters(change, p) else "yes"
+
+
+def _p(p: float) -> str:
+    return "" if isnan(p) else "< 0.0001" if p < 1e-4 else f"{p:.2g}"
+
+
+def _notes(found: Fitted) -> Iterator[str]:
+    for warning in found.warnings():
+        yield "\n".join(wrap(f"Note: {warning}.", WIDTH))
+
+
+def use(n: int, law_name: str) -> str:
     """How to simulate with the law; its collective is not part of it."""
     return (
         "The law is ready. One block and one collective an iteration; workload.bytes, topology and machine are yours:\n"
         f"  python -m simulator --config-dir {FOLDER} compute={law_name} n={n} \\\n"
         "      workload.layers=1 workload.forward=1 workload.backward=0"
     )
-
-
-def _laws(found: Fitted) -> Iterator[Sequence[str]]:
-    yield "law of the maxima, in z", "mu", "", "sigma", "", "xi", ""
-    names = {"gumbel": "Gumbel, maximum likelihood", "gev": "GEV, maximum likelihood"}
-    for family, fitted in found.laws.items():
-        cells: list[str] = []
-        for name in ("mu", "sigma", "xi"):
-            if name == "xi" and family == "gumbel":
-                cells += ["0", "fixed"]
-                continue
-            low, high = fitted.interval(name, level=found.level)
-            cells += [f"{fitted.estimate(name):.4f}", f"{low:.4f} to {high:.4f}"]
-        yield names[family], *cells
-    table = found.parameters
-    moments = table[table["family"] == "gumbel_lmoments"].set_index("parameter")["estimate"]
-    yield "Gumbel, L-moments", f"{moments['mu']:.4f}", "", f"{moments['sigma']:.4f}", "", "0", "fixed"
-
-
-def _tests(found: Fitted) -> Iterator[Sequence[str]]:
-    parts, nodes = found.parts, found.proposal.parts
-    yield f"is it so? (NO: p < {LEVEL:g})", "measured", "p", ""
-    for family, distance in found.distance.items():
-        yield (
-            f"maxima follow the {family} law (Anderson-Darling)",
-            f"{distance.statistic:.3f}",
-            *_chance(distance.p_value),
-        )
-    if found.ratio is not None:
-        yield "the shape is 0 (likelihood ratio)", f"{found.ratio.statistic:.2f}", *_chance(found.ratio.p_value)
-    if found.stability is not None:
-        stable, (few, many) = found.stability, found.doubled
-        yield (
-            f"maxima of {many} ranks above those of {few}, by {stable.expected:.3f} if so",
-            f"{stable.measured:.3f}", "", "yes" if stable.holds else "NO",
-        )  # fmt: skip
-    yield "ranks are alike: variance that stays with them", percent(parts.rank_share), *_chance(parts.p_rank)
-    if parts.ranks > 2:
-        yield (
-            "ranks vary alike: largest spread / smallest",
-            f"{max(parts.spreads) / min(parts.spreads):.2f}",
-            *_chance(parts.p_spreads),
-        )
-    yield "blocks are independent: correlation with the next", f"{parts.memory:.2f}", *_chance(parts.p_memory)
-    common = parts.common / parts.total
-    yield "ranks have nothing in common: variance shared by all", percent(common), *_chance(parts.p_common)
-    if not isnan(nodes.p_node):
-        share = nodes.node / nodes.total
-        yield "nodes have nothing in common: variance within one", percent(share), *_chance(nodes.p_node)
-
-
-def _chance(p: float) -> tuple[str, str]:
-    if isnan(p):
-        return "", ""
-    return ("< 0.0001" if p < 1e-4 else f"{p:.2g}"), ("NO" if p < LEVEL else "yes")
-
-
-def _taxes(found: Fitted) -> Iterator[Sequence[str]]:
-    families = [cell for family in found.laws for cell in (f"tau, {family}", f"{found.level * 100:g} %")]
-    yield "tax of the mean rank", "of the blocks", *families, "of the law"
-    for row in found.taxes.to_dict("records"):
-        cells = [
-            cell
-            for family in found.laws
-            for cell in (
-                _time(row[f"tau_{family}"]),
-                f"{_time(row[f'tau_{family}_low'])} to {_time(row[f'tau_{family}_high'])}",
-            )
-        ]
-        yield f"n = {row['n']:,}", _time(row["measured"]), *cells, _time(row["tau_law"])
-
-
-def _time(seconds: Any) -> str:
-    return "" if isnan(seconds) else duration(seconds) if isfinite(seconds) else "no bound"
-
-
-def _notes(found: Fitted) -> Iterator[str]:
-    for warning in found.warnings():
-        yield "\n".join(wrap(f"Note: {warning}.", WIDTH))

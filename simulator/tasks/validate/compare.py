@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isnan
+from math import hypot, isnan, log
 from typing import Any
 
 import numpy as np
 
 from simulator.arrays import Array
 from simulator.lazy import pd
-from simulator.statistics.components import LEVEL
+from simulator.statistics import Estimate, estimate
+from simulator.statistics.components import LEVEL, Components
 from simulator.tasks.fit.fitted import Fitted
+from simulator.tasks.fit.maxima.fitted import MaximaFit
 from simulator.tasks.validate.job import Job
 from simulator.tasks.validate.simulate import STATISTICS, Run, measured_run
 from simulator.tax import persistence
@@ -22,6 +24,7 @@ from simulator.text import duration, percent
 COLUMNS = (
     "group", "operation", "law", "statistic", "measured", "simulated", "low", "high", "relative_error", "agrees",
 )  # fmt: skip
+PREDICTED = "tax_of_compute"  # of what was held out
 DISTANCE = "tax_fastest_ks"  # Kolmogorov-Smirnov, of the tax of the fastest rank
 TICK = 1e-6  # relative: means of rounded times are no closer
 FEW_STEPS = 10
@@ -39,13 +42,31 @@ class Comparison:
         fitted: what the fitted law is from; None where none could be fitted.
         why: why there is none.
         level: of the intervals.
+        holdout: ``time`` or ``ranks`` where the job is not what the laws were fitted to, else ``none``.
+        trained: what they were fitted to.
     """
 
     job: Job
     runs: Mapping[str, Sequence[Run]]
-    fitted: Fitted | None
+    fitted: Fitted | MaximaFit | None
     why: str
     level: float
+    holdout: str = "none"
+    trained: Job | None = None
+
+    @cached_property
+    def parts(self) -> Components | None:
+        """Parts of the variance of what the law was fitted to."""
+        if isinstance(self.fitted, MaximaFit):
+            return self.fitted.parts
+        return self.fitted.main.measured.components if self.fitted is not None else None
+
+    @cached_property
+    def predicted(self) -> Estimate | None:
+        """The tax of compute of what was held out, estimated from the rest; None where nothing was held out."""
+        if self.holdout == "none" or self.trained is None:
+            return None
+        return estimate(self.trained.compute, len(self.job.ranks))
 
     @property
     def main(self) -> str:
@@ -65,7 +86,21 @@ class Comparison:
             distance, low, high = self.distance(law)
             row = self._row(law, DISTANCE, distance, float(np.mean([low, high])), low, high)
             rows.append(row | {"simulated": np.nan, "relative_error": np.nan, "agrees": bool(distance <= high)})
+        if self.predicted is not None:
+            rows.append(self._of_the_estimate(self.predicted))
         return pd.DataFrame(rows, columns=list(COLUMNS))
+
+    def _of_the_estimate(self, predicted: Estimate) -> dict[str, Any]:
+        """The tax of compute that was held out, and its estimate from the rest: they agree where their intervals, both
+        of 95 %, allow for the difference."""
+        seen = estimate(self.job.compute, len(self.job.ranks))
+        row = self._row("estimate", PREDICTED, seen.tau, predicted.tau, predicted.low, predicted.high)
+        if seen.tau > 0 and predicted.tau > 0 and not isnan(seen.low) and not isnan(predicted.low):
+            below, above = log(predicted.tau / predicted.low), log(predicted.high / predicted.tau)
+            own = log(seen.tau / seen.low), log(seen.high / seen.tau)
+            off = log(seen.tau / predicted.tau)
+            row["agrees"] = bool(-hypot(below, own[1]) <= off <= hypot(above, own[0]))
+        return row
 
     def _row(self, law: str, name: str, measured: float, simulated: float, low: float, high: float) -> dict[str, Any]:
         return {
@@ -90,14 +125,19 @@ class Comparison:
 
     def findings(self) -> Iterator[str]:
         """Which assumption of a simulation with independent ranks fails, a sentence each."""
-        job, parts = self.job, self.fitted.parts if self.fitted is not None else None
+        job, parts = self.job, self.parts
+        yield from self.unexplained()
         if self.why:
             yield f"no law could be fitted, so that measured steps are resampled: {self.why}"
         if self.fitted is not None:
             yield from self.fitted.proposal.reasons
+        if isinstance(self.fitted, MaximaFit):
             yield from self._of_the_fit(self.fitted)
-        if parts is not None and parts.p_rank < LEVEL:
-            slow = job.ranks[int(np.argmax(parts.offsets))]
+        if isinstance(self.fitted, Fitted) and self.fitted.main.drifts:
+            yield f"the run drifts: {self.fitted.main.drifts}"
+        if parts is not None and parts.p_rank < LEVEL and parts.offsets:
+            ranks = (self.trained or job).ranks
+            slow = ranks[int(np.argmax(parts.offsets))]
             kept = percent(parts.rank_share)
             yield f"ranks are not alike: {kept} of the variance between them stays, rank {slow} is the slowest"
         if parts is not None and parts.p_memory < LEVEL:
@@ -105,12 +145,6 @@ class Comparison:
         if parts is not None and parts.p_spreads < LEVEL:
             least, most = min(parts.spreads), max(parts.spreads)
             yield f"ranks do not vary alike: from {least:.2f} to {most:.2f} of the typical noise"
-        apart, tax = float(np.ptp(job.compute, axis=1).mean()), float(np.ptp(job.duration, axis=1).mean())
-        if tax > 0 and (job.explained < EXPLAINS or not tax / 2 <= apart <= 2 * tax):
-            yield (
-                f"compute does not explain the wait: ranks are {duration(apart)} apart in it and wait {duration(tax)}, "
-                + ("" if isnan(job.explained) else f"with correlation {job.explained:.2f} over ranks and steps")
-            )
         if job.transfer_cv > STEADY:
             varies = percent(job.transfer_cv)
             yield f"the collective itself takes no constant time: its shortest kernel varies by {varies}"
@@ -119,7 +153,18 @@ class Comparison:
             yield f"{job.steps} steps are too few to tell laws apart"
         yield from job.notes
 
-    def _of_the_fit(self, fitted: Fitted) -> Iterator[str]:
+    def unexplained(self) -> Iterator[str]:
+        """That compute does not explain the wait, where it does not: agreement with it is then accidental."""
+        job = self.job
+        apart, tax = float(np.ptp(job.compute, axis=1).mean()), float(np.ptp(job.duration, axis=1).mean())
+        if tax > 0 and (job.explained < EXPLAINS or not tax / 2 <= apart <= 2 * tax):
+            yield (
+                f"compute does not explain the wait: ranks are {duration(apart)} apart in it and wait {duration(tax)}, "
+                + ("" if isnan(job.explained) else f"with correlation {job.explained:.2f} over ranks and steps, ")
+                + "so that agreement of the two would be an accident"
+            )
+
+    def _of_the_fit(self, fitted: MaximaFit) -> Iterator[str]:
         """What another fit would take up."""
         if fitted.parts.p_cancel < LEVEL and fitted.proposal.base.get("parent") not in (None, "zero_sum"):
             yield ("the times of a block cancel more than independent ranks' would: fit.parent=zero_sum takes them so")

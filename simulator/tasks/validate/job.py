@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import nan
 
 import numpy as np
@@ -13,6 +13,7 @@ from simulator.arrays import Array
 from simulator.checks import InputError
 from simulator.laws import Law
 from simulator.network.collectives import Kind
+from simulator.tasks.fit.steps import STEP, steps_of
 from simulator.traces.summary import Block, Collectives, Summary
 from simulator.workload.program import Collective, Compute, Operation, Program
 
@@ -42,6 +43,18 @@ class Job:
     duration: Array
     elapsed: Array
     notes: Sequence[str]
+
+    def part(self, steps: slice = slice(None), ranks: slice = slice(None)) -> Job:
+        """Some of its steps or ranks."""
+        return replace(
+            self, ranks=self.ranks[ranks], compute=self.compute[steps, ranks], duration=self.duration[steps, ranks],
+            elapsed=self.elapsed[steps, ranks],
+        )  # fmt: skip
+
+    @property
+    def whole(self) -> Job:
+        """The same, where all blocks of a step are one draw."""
+        return replace(self, blocks=[("compute", float(self.compute.mean()), 1)])
 
     @property
     def name(self) -> str:
@@ -107,6 +120,8 @@ def jobs_of(summary: Summary, *, measure: str, group: str | None, operation: str
     Raises:
         InputError: where there are none.
     """
+    if not summary.collectives and summary.blocks:
+        return _of_compute_alone(summary, group)
     known = [(own.group, own.operation) for own in summary.collectives]
     for field, value, names in (
         ("group", group, {g for g, _ in known}),
@@ -127,6 +142,21 @@ def jobs_of(summary: Summary, *, measure: str, group: str | None, operation: str
             f"must have a compute block before them on the same ranks, at least 2, in {LEAST_STEPS} steps "
             "or more; none has",
         )
+    return found
+
+
+def _of_compute_alone(summary: Summary, group: str | None) -> list[Job]:
+    """Jobs of a source without collectives, which says only what ranks compute: a barrier ends each step at once."""
+    found: list[Job] = []
+    for own in steps_of(summary, measure="busy", group=group, block=None, relative=False):
+        if own.block == STEP or not any(job.group == own.group for job in found):
+            waits = own.times.max(axis=1, keepdims=True) - own.times
+            found.append(Job(
+                group=own.group, operation="barrier", ranks=own.ranks,
+                blocks=[("compute", float(own.times.mean()), 1)], compute=own.times, duration=waits,
+                elapsed=own.times + waits,
+                notes=["there is no collective: what ranks wait is taken from compute alone"],
+            ))  # fmt: skip
     return found
 
 

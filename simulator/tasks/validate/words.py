@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import isnan
 from textwrap import wrap
 from typing import Any
 
@@ -30,7 +31,7 @@ def text_of(found: Sequence[Comparison], origin: str, measure: str, left_out: Se
     level = f"{found[0].level * 100:g} %"
     parts = [
         f"{origin} against simulation; compute is {whole}\n"
-        f"intervals hold {level} of simulated runs; ! marks those that do not hold what was measured",
+        f"intervals hold {level} of simulated runs; ! marks those that do not hold what was measured{_more(found)}",
     ]
     most = sorted(found, key=lambda comparison: -comparison.job.waits.mean())[:MOST_DETAILED]
     if len(found) > 1:
@@ -41,6 +42,16 @@ def text_of(found: Sequence[Comparison], origin: str, measure: str, left_out: Se
     if left_out:
         parts.append("\n".join(wrap(f"Left out: {'; '.join(left_out)}.", WIDTH)))
     return printable("\n\n".join(parts))
+
+
+def _more(found: Sequence[Comparison]) -> str:
+    """What intervals leave out."""
+    held_out = any(comparison.holdout != "none" for comparison in found)
+    return (
+        "\nwhat the fit itself is uncertain by is not in them, but in the prediction of compute alone"
+        if held_out
+        else ""
+    )
 
 
 def _all(found: Sequence[Comparison]) -> Iterator[Sequence[str]]:
@@ -55,21 +66,41 @@ def _all(found: Sequence[Comparison]) -> Iterator[Sequence[str]]:
 def _job(comparison: Comparison) -> Iterator[str]:
     job = comparison.job
     blocks = " + ".join(f"{times} x {name}" if times > 1 else name for name, _, times in job.blocks)
-    yield (
-        f"{job.name}: {job.steps:,} steps on {len(job.ranks)} ranks; {blocks}, then the collective of "
-        f"{duration(job.transfer)}"
-    )
+    end = f"then the collective of {duration(job.transfer)}" if job.transfer > 0 else "then a barrier"
+    yield f"{job.name}: {job.steps:,} steps on {len(job.ranks)} ranks; {blocks}, {end}"
     table = comparison.table
     yield from grid(list(_rows(table, comparison)))
     law = comparison.main
     agreed = table[(table["law"] == law) & table["statistic"].isin(STATISTICS)]
     apart = [NAMES[name].strip() for name in agreed["statistic"][~agreed["agrees"]]]
-    verdict = f"The {law} law gives all that was measured" if not apart else (
-        f"The {law} law gives {len(agreed) - len(apart)} of {len(agreed)} measured values, not {', '.join(apart)}"
-    )  # fmt: skip
-    yield from wrap(f"{verdict}.", WIDTH)
+    yield from wrap(_verdict(comparison, len(agreed), apart), WIDTH)
     for finding in comparison.findings():
         yield from wrap(f"Note: {finding}.", WIDTH)
+
+
+HELD = {
+    "time": "the second half of the steps, from the first",
+    "ranks": "all ranks, from the first half of them",
+    "none": "in the sample, that is of what it was fitted to",
+}
+
+
+def _verdict(comparison: Comparison, values: int, apart: Sequence[str]) -> str:
+    """What agreement is worth, and how much of it there is."""
+    if any(comparison.unexplained()):
+        return "No verdict on the law: compute does not explain the wait (below)."
+    what = "predicts" if comparison.predicted is not None else "gives"
+    good = "all that was measured" if not apart else f"{values - len(apart)} of {values} measured values"
+    but = f", not {', '.join(apart)}" if apart else ""
+    said = f"The {comparison.main} law {what} {good}{but} ({HELD[comparison.holdout]})."
+    own = comparison.predicted
+    if own is None or isnan(own.tau):
+        return said
+    row = comparison.table.set_index("law").loc["estimate"]
+    ends = "" if isnan(own.low) else f" ({duration(own.low)} to {duration(own.high)})"
+    good = "which agrees" if row["agrees"] else "which does not agree"
+    seen = f"measured {duration(row['measured'])}, {good}"
+    return f"{said} Tax of compute alone: predicted {duration(own.tau)}{ends}, {seen}."
 
 
 def _rows(table: pd.DataFrame, comparison: Comparison) -> Iterator[Sequence[str]]:

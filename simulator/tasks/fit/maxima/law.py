@@ -15,7 +15,7 @@ from simulator.laws import IndependentLaw, Law, LogNormal, Normal, block_maxima,
 from simulator.laws.dependence import MOST_UNLIKE
 from simulator.statistics import Gev
 from simulator.statistics.components import LEVEL, Components, pooled
-from simulator.tasks.fit.sample import Sample
+from simulator.tasks.fit.maxima.sample import Sample
 from simulator.text import percent
 
 PERSISTENT = 0.5  # share of the variance between ranks above which maxima are one rank's times, and no extremes

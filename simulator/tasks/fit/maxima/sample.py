@@ -135,8 +135,7 @@ class Sample:
 
     def scaled(self, kind: Blocks) -> Array:
         """Times of one kind; where lengths differ, as if all instances took their mean."""
-        times = kind.times
-        return times / times.mean(axis=1, keepdims=True) * kind.mean if self.relative else times
+        return relative_to_own_mean(kind.times, kind.mean) if self.relative else kind.times
 
     @cached_property
     def rows(self) -> Array:
@@ -173,6 +172,20 @@ class Sample:
         return tables
 
 
+def usual_m(n: int) -> int:
+    """Ranks of one maximum: 4 where that divides the ranks, else the smallest divisor above.
+
+    >>> [usual_m(n) for n in (2, 4, 6, 8, 10)]
+    [2, 4, 6, 4, 5]
+    """
+    return next((size for size in range(LEAST_GROUP, n) if n % size == 0), n)
+
+
+def relative_to_own_mean(times: Array, mean: float) -> Array:
+    """Times of shape (instances, ranks) as if every instance took the same ``mean``."""
+    return np.asarray(times / times.mean(axis=1, keepdims=True) * mean)
+
+
 def sample_of(
     summary: Summary, *, measure: str, group: str | Sequence[str] | None, block: str | None, per_iteration: int,
     m: int | None, strided: bool, by_instance: bool, relative: bool,
@@ -194,7 +207,7 @@ def sample_of(
     if groups is not None and not groups:
         raise InputError("group", "must name at least one")
     chosen = [own for own in summary.blocks if (groups is None or own.group in groups) and block in (None, own.block)]
-    _check_choice(summary, chosen, groups, block)
+    check_choice(summary, chosen, groups, block)
     kinds = [kind for own in chosen for kind in _kinds(own, measure, per_iteration, many=len(chosen) > 1)]
     kinds = [kind for kind in kinds if len(kind.times)]
     if not kinds:
@@ -210,14 +223,15 @@ def sample_of(
     if n < 2:
         raise InputError("blocks", "must be on at least 2 ranks; these are on 1")
     if m is None:
-        m = next((size for size in range(LEAST_GROUP, n) if n % size == 0), n)
+        m = usual_m(n)
     if n % m or m < 2:
         raise InputError("m", f"must be at least 2 and divide the {n} ranks of a block; got {m}")
     ranks = {(own.group, tuple(own.ranks)) for own in chosen}
     return Sample(kinds, ranks.pop()[1] if len(ranks) == 1 else None, m, strided, by_instance, relative)
 
 
-def _check_choice(summary: Summary, chosen: Sequence[Block], groups: Sequence[str] | None, block: str | None) -> None:
+def check_choice(summary: Summary, chosen: Sequence[Block], groups: Sequence[str] | None, block: str | None) -> None:
+    """Raise InputError where a summary has no blocks, or not those that were asked for."""
     if not summary.blocks:
         raise InputError("blocks", "must be of matched ranks; there are none")
     for field, values in (("group", groups or ()), ("block", () if block is None else (block,))):

@@ -1,0 +1,1 @@
+"""The seed paper's recipe (section 5): a Gumbel or GEV law of the maxima of m ranks, and what ranks share."""
