@@ -62,6 +62,7 @@ class Findings:
     def write(self, folder: Path) -> None:
         """Write all tables into an existing folder."""
         write_csv(self.summary, folder / "tax_summary.csv")
+        write_csv(measure.overall(self.summary, self.tax, len(self.pairs)), folder / "summary.csv")
         write_csv(self.stragglers, folder / "stragglers.csv")
         self.tax.to_parquet(folder / "tax.parquet", index=False)
         self.blocks.to_parquet(folder / "blocks.parquet", index=False)

@@ -92,6 +92,30 @@ def test_a_sweep_over_measurements_has_the_fit_of_each(monkeypatch, capsys):
     assert max(map(len, out[out.index("3 points") : out.index("failed:")].splitlines())) <= 80
 
 
+def test_a_sweep_over_traces_has_the_tax_of_each(monkeypatch, capsys):
+    """Made traces, whose tax follows from how they were made; a pipeline has none over its group, only pairs' waits."""
+    monkeypatch.setattr("simulator.tasks.trace_report.task.pictures", lambda *args: [])
+    data = ROOT / "tests" / "data" / "traces"
+    names = ["files/trace_several_windows", "hta_sampled_2of128", "made/one_long_pause", "made/pipeline/pipeline"]
+    asked = f"traces={','.join(str(data / name) for name in names)}"
+    assert main(["-m", "+experiment=trace_report", "workers=1", asked]) == 1
+    table = pd.read_csv(the_table())
+    assert table.traces.tolist() == [str(data / name) for name in names]
+    assert table.status.tolist() == ["ok", "refused", "ok", "partial"]
+    window, refused, pause, pipeline = (row for _, row in table.iterrows())
+    assert (window.group, window.operation, window.measured) == ("window 1, stream 20", "all_reduce", 2)
+    assert window.tax_fastest_mean == pytest.approx(319.9e-6, abs=5e-8)
+    assert (pause.ranks, pause.collectives, pause.straggler, pause.costliest) == (4, 40, 1, 3)
+    assert pause.tax_fastest_mean == pytest.approx(802.1e-6, abs=5e-8)
+    assert pause.waited == pytest.approx(4 * 40 * pause.tax_mean_mean)
+    assert pause.waited_share == pytest.approx(pause.tax_share)
+    assert "differ by up to 134 ms" in refused.error
+    assert "between two ranks" in pipeline.reason
+    out = capsys.readouterr().out
+    assert re.search(r"^traces +tax_fastest_mean +tax_share +costliest", out, re.MULTILINE)
+    assert f"failed: experiment=trace_report workers=1 traces={data / names[1]}: ends do not agree" in out
+
+
 @pytest.mark.slow
 def test_parameters_without_a_column_of_their_own_get_one(unpainted):
     assert sweep("n=4", "compute.cv=0.01,0.02", "workload.scaling=weak,strong") == 0

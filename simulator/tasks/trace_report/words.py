@@ -90,17 +90,16 @@ def _stragglers(summary: pd.DataFrame) -> Iterator[str]:
         else:
             yield often
             yield (
-                f"{who} {row['costliest']} causes most, {percent(row['costliest_caused'])} of the tax in "
-                f"{row['costliest_last']:,} of {row['collectives']:,}{_saved(row)}"
+                f"{who} {row['costliest']} costs most: last in {row['costliest_last']:,} of {row['collectives']:,}, it "
+                f"causes {percent(row['costliest_caused'])} of the tax{_saved(row)}"
             )
 
 
 def _saved(row: Mapping[str, Any]) -> str:
-    """What there is to gain from the costliest rank."""
-    return (
-        f"; without it a collective begins {duration(row['costliest_saved'])} earlier, and the mean rank waits "
-        f"{duration(row['costliest_without'])} instead of {duration(row['tax_mean_mean'])}"
-    )
+    """What there is to gain from the costliest rank; the mean of others may be more than that of all ranks."""
+    less = f", and the mean rank waits {duration(row['costliest_without'])} instead of {duration(row['tax_mean_mean'])}"
+    gained = less if row["costliest_without"] < row["tax_mean_mean"] else ""
+    return f"; without it a collective begins {duration(row['costliest_saved'])} earlier{gained}"
 
 
 def _explanation_rows(explanation: pd.DataFrame) -> Iterator[Sequence[str]]:
