@@ -8,9 +8,9 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
-from simulator.checks import InputError
+from simulator.checks import InputError, Reads
 
 KINETO = (".json", ".json.gz")
 TABLES = (".csv", ".csv.gz", ".parquet")
@@ -52,6 +52,9 @@ def find(traces: str | int | float | Sequence[str]) -> list[Path]:
     if len(found) > MOST_FILES:
         raise InputError("traces", f"must be at most {MOST_FILES:,} files; {traces!r} is more")
     return sorted(found, key=lambda path: natural(str(path)))
+
+
+Traces = Annotated[str | int | float | Sequence[str], Reads(find)]
 
 
 def natural(name: str) -> list[str | int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -10,11 +11,14 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from simulator.command.app import main
+from simulator.command.build import files_read
 from simulator.files.folders import partial_name, tidy
 from simulator.files.points import sweep_name
 from simulator.tasks.collect.table import Point
@@ -142,6 +146,56 @@ def test_the_same_sweep_again_runs_only_what_is_missing_or_changed(unpainted, ca
 
 def the_table_of(*overrides: str) -> Path:
     return Path("multirun") / sweep_name([*QUICK, *overrides])
+
+
+def _times(latency: float) -> str:
+    """A table of a link of 250 GB/s: 8 ranks, AllReduce."""
+    rows = [f"{size},{1e6 * (latency + size / 250e9):.6e}" for size in 2 ** np.arange(20, 30)]
+    return "\n".join(["# collective: all_reduce", "# ranks: 8", "size_bytes,time_us", *rows, ""])
+
+
+def test_a_file_that_was_measured_again_is_read_again(monkeypatch, capsys):
+    monkeypatch.setattr("simulator.tasks.calibrate.task.write_pictures", lambda *args: None)
+    asked = ["-m", "+experiment=calibrate", "nccl_tests=a.csv,b.csv", "collective=all_reduce", "ranks=8"]
+    Path("a.csv").write_text(_times(25e-6))
+    Path("b.csv").write_text(_times(50e-6))
+    age = os.stat("b.csv")
+    assert main(asked) == 0
+    assert pd.read_csv(the_table()).latency.tolist() == pytest.approx([25e-6, 50e-6], rel=1e-3)
+    assert main(asked) == 0
+    assert capsys.readouterr().out.count("done before, skipped") == 2
+    Path("b.csv").write_text(_times(75e-6))  # as long, and of the same time
+    os.utime("b.csv", ns=(age.st_atime_ns, age.st_mtime_ns))
+    assert os.stat("b.csv").st_size == age.st_size
+    assert main(asked) == 0
+    assert capsys.readouterr().out.count("done before, skipped") == 1
+    assert pd.read_csv(the_table()).latency.tolist() == pytest.approx([25e-6, 75e-6], rel=1e-3)
+    manifests = [json.loads(path.read_text()) for path in the_table().parent.glob("*/manifest.json")]
+    hashed = hashlib.sha256(Path("b.csv").read_bytes()).hexdigest()
+    assert {"b.csv": hashed} in [manifest["inputs"] for manifest in manifests]
+
+
+def test_what_a_config_reads_is_told_by_the_hints_of_what_it_constructs(tmp_path):
+    """Folders of traces by their files, lists, tables of laws, nested anywhere; what does not exist is left out."""
+    (tmp_path / "rank0").mkdir()
+    (tmp_path / "rank1").mkdir()
+    for name in ("rank0/t.json", "rank1/t.json", "s.json", "t.csv"):
+        (tmp_path / name).write_text("{}")
+
+    def named(**tree: Any) -> list[str]:
+        return [path.relative_to(tmp_path).as_posix() for path in files_read(tree)]
+
+    traces = {"_target_": "simulator.TraceReport", "name": "x", "table": {"_target_": "simulator.Columns"}}
+    assert named(**traces, traces=str(tmp_path)) == ["s.json"]
+    (tmp_path / "s.json").rename(tmp_path / "s.txt")
+    assert named(**traces, traces=str(tmp_path)) == ["rank0/t.json", "rank1/t.json"]
+    assert named(**traces, traces=[str(tmp_path / "rank1"), str(tmp_path / "t.csv")]) == ["rank1/t.json", "t.csv"]
+    fit = {"_target_": "simulator.FitLaw", "report": {**traces, "traces": []}}
+    assert named(**fit, summary=str(tmp_path / "s.txt"), traces=None) == ["s.txt"]
+    assert named(**fit, summary=None, traces=str(tmp_path / "none")) == []
+    law = {"_target_": "simulator.empirical", "table": str(tmp_path / "t.csv")}
+    assert named(_target_="simulator.Simulate", n=8, compute=law) == ["t.csv"]
+    assert named(_target_="simulator.Simulate", compute={"_target_": "simulator.Nothing", "table": "t.csv"}) == []
 
 
 @pytest.mark.slow

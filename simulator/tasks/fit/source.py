@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from simulator.checks import InputError, shown, text
 from simulator.task import Progress
 from simulator.tasks.trace_report.task import TraceReport
+from simulator.traces.files import Traces
 from simulator.traces.summary import Summary, read_summary, summarise
 
 
-def check_source(traces: str | int | float | Sequence[str] | None, summary: str | None) -> None:
+def check_source(traces: Traces | None, summary: str | None) -> None:
     """Raise InputError unless one of the two is given."""
     if (traces is None) == (summary is None):
         both = "not both" if traces is not None else "neither is given"
@@ -22,7 +22,7 @@ def check_source(traces: str | int | float | Sequence[str] | None, summary: str 
 
 
 def measured(
-    traces: str | int | float | Sequence[str] | None,
+    traces: Traces | None,
     summary: str | None,
     report: TraceReport,
     progress: Progress | None,

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import MAX_RANKS, InputError, Rule, shown, text
+from simulator.checks import MAX_RANKS, InputError, Reads, Rule, shown, text
 from simulator.files.tables import write_csv
 from simulator.pictures.draw import undrawn, write_pictures
 from simulator.statistics.bootstrap import Bootstrap, cluster_bootstrap
@@ -29,6 +29,7 @@ from simulator.tasks.fit.source import check_source, measured
 from simulator.tasks.fit.words import text_of
 from simulator.tasks.fit.yaml import law_yaml
 from simulator.tasks.trace_report.task import TraceReport
+from simulator.traces.files import Traces
 from simulator.traces.summary import Summary, write_summary
 
 FAMILIES = ("gumbel", "gev")
@@ -62,8 +63,8 @@ class FitLaw(Task):
 
     name: str
     report: TraceReport
-    traces: str | int | float | Sequence[str] | None = None
-    summary: str | None = None
+    traces: Traces | None = None
+    summary: Annotated[str, Reads()] | None = None
     measure: Literal["busy", "gap"] = "busy"
     group: str | Sequence[str] | None = None
     block: str | None = None

@@ -17,7 +17,7 @@ from simulator.tasks.trace_report.pictures import pictures
 from simulator.traces import tables
 from simulator.traces.align import Group, align, clocks_of
 from simulator.traces.blocks import COLUMNS, between_collectives
-from simulator.traces.files import TABLES, find
+from simulator.traces.files import TABLES, Traces, find
 from simulator.traces.findings import Findings, findings_of
 from simulator.traces.ranks import Job
 from simulator.traces.reader import read_job
@@ -34,7 +34,7 @@ class TraceReport(Task):
     """
 
     name: str
-    traces: str | int | float | Sequence[str]
+    traces: Traces
     table: tables.Columns | None = None
     ranks: Sequence[Annotated[int, Rule(least=0)]] | None = None
     broken: Literal["stop", "skip", "keep"] = "stop"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from simulator.checks import InputError, Rule
+from simulator.checks import InputError, Reads, Rule
 from simulator.files.tables import write_csv
 from simulator.laws import EmpiricalBlocks, Law
 from simulator.lazy import pd
@@ -22,6 +22,7 @@ from simulator.tasks.validate.job import Job, jobs_of, left_out
 from simulator.tasks.validate.pictures import pictures
 from simulator.tasks.validate.simulate import simulated_runs
 from simulator.tasks.validate.words import text_of
+from simulator.traces.files import Traces
 from simulator.traces.summary import Summary
 
 OF_DATA = ("blocks ", "z ", "measure ", "clusters ", "times ", "n ", "offsets ")  # of a fit that the data do not allow
@@ -48,8 +49,8 @@ class Validate(Task):
 
     name: str
     fit: FitLaw
-    traces: str | int | float | Sequence[str] | None = None
-    summary: str | None = None
+    traces: Traces | None = None
+    summary: Annotated[str, Reads()] | None = None
     measure: Literal["busy", "gap"] = "busy"
     group: str | None = None
     operation: str | None = None
