@@ -127,9 +127,9 @@ def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[Clo
     """Pair the kernels of two ranks whose labels are the same and whose ends agree within ``tolerance`` (ns).
 
     A common clock, and clocks that are ``known`` already, are preferred to a new offset, unless that pairs at least two
-    kernels and a tenth more, and clearly so (``_clearly``); it needs ``LEAST`` pairs and half of the shorter sequence. A
-    clock that drifts needs ``LEAST_DRIFT`` pairs, two kernels more, and ends that move with time (``_moves``). Sequence
-    numbers come first where both have them, and ends that agree confirm them.
+    kernels and a tenth more, and clearly so (``_clearly``); it needs ``LEAST`` pairs and half of the shorter sequence.
+    A clock that drifts needs ``LEAST_DRIFT`` pairs, two kernels more, and ends that move with time (``_moves``).
+    Sequence numbers come first where both have them, and ends that agree confirm them.
     """
     shorter = min(len(reference), len(other))
     if not shorter:
@@ -213,7 +213,7 @@ def _related(reference: Kernels, other: Kernels, found: Pairing) -> bool:
 
 
 def _refined(reference: Kernels, other: Kernels, found: Pairing, tolerance: int) -> Pairing:
-    """The pairs under the offset, or the line, of all ends that were found to be pairs, where these are clearly nearer."""
+    """The pairs under the offset, or the line, of all ends found to be pairs, where it is clearly nearer to them."""
     if found.count < LEAST_DRIFT:
         return found
     end, apart = _apart(reference, other, found)
