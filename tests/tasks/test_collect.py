@@ -21,7 +21,7 @@ from simulator.command.app import main
 from simulator.command.build import files_read
 from simulator.files.folders import partial_name, tidy
 from simulator.files.points import sweep_name
-from simulator.tasks.collect.table import Point
+from simulator.tasks.collect.table import Point, _value
 from simulator.tasks.collect.task import sweep_pictures, sweep_table
 from tests.process import PATIENCE, ROOT, command, wait_until
 
@@ -343,6 +343,12 @@ def test_what_cannot_be_collected_is_one_sentence(capsys):
     assert "folders must hold finished jobs" in capsys.readouterr().err
     assert main(["+experiment=collect"]) == 1
     assert "folders must be given" in capsys.readouterr().err
+
+
+def test_names_that_look_like_numbers_stay_as_they_are():
+    names = ["007", "2024_01_31", "-03", "run1"]
+    assert [_value(name) for name in names] == names
+    assert [_value(text) for text in ("0", "7", "-7", "0.5", "1e-6", "20240131")] == [0, 7, -7, 0.5, 1e-6, 20240131]
 
 
 def test_a_table_of_nothing_and_of_failures_only():

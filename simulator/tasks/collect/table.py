@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,9 +109,10 @@ def _parameters(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    """A number where it is written as one; 007 and 2024_01_31 are names."""
     for kind in (int, float):
         try:
-            return kind(text)
+            return text if "_" in text or re.match(r"[+-]?0\d", text) else kind(text)
         except ValueError:
             continue
     return text

@@ -37,8 +37,8 @@ def measured(
         return read_summary(path), _of(path.name)
     assert traces is not None
     found = summarise(replace(report, traces=traces).find(progress))
-    given = list(traces) if isinstance(traces, list | tuple) else [str(traces)]
-    return found, f"{len(given)} files" if len(given) > 1 else _of(Path(given[0]).name)
+    given = list(traces) if isinstance(traces, list | tuple) else [traces]
+    return found, f"{len(given)} files" if len(given) > 1 else _of(Path(str(given[0])).name)
 
 
 def _of(name: str) -> str:
