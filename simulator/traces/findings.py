@@ -88,7 +88,7 @@ def findings_of(
         tax=tax,
         blocks=blocks,
         block_summary=measure.block_table(blocks),
-        explanation=measure.explanation_table(apart),
+        explanation=measure.explanation_table(apart, certain=not any(one.hides for one in waiting)),
         apart=apart,
         pairs=pair_table([group for group in groups if group.kernels], tolerance),
         ranks=pd.DataFrame([_rank_row(trace) for trace in traces]),

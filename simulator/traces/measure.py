@@ -203,15 +203,17 @@ def _range(values: pd.Series) -> float:
     return float(values.max() - values.min())
 
 
-def explanation_table(apart: pd.DataFrame) -> pd.DataFrame:
+def explanation_table(apart: pd.DataFrame, certain: bool = True) -> pd.DataFrame:
     """Does compute explain the wait? One row per group and operation, from ``ranges``; at least three collectives.
 
     ``busy_spread`` and ``idle_spread`` are means, seconds; ``busy_correlation`` and ``idle_correlation`` are Pearson's
     with the tax; ``cause`` is ``compute`` where GPU work spreads at least half as far as the tax and goes with it
     (correlation of at least one half), ``idle`` where not that but the time without GPU work does (its host was
-    late, or a collective of another group), else ``unclear``.
+    late, or a collective of another group), else ``unclear``. It is never ``compute`` where it is not ``certain`` that
+    what counts as GPU work is none of the waiting.
     """
-    rows = list(_explanations(apart))
+    rows = [row | {"cause": "unclear"} if row["cause"] == "compute" and not certain else row
+            for row in _explanations(apart)]  # fmt: skip
     columns = ["group", "operation", "collectives", "tax_fastest_mean", "busy_spread", "idle_spread",
                "busy_correlation", "idle_correlation", "cause"]  # fmt: skip
     return pd.DataFrame(rows, columns=columns)

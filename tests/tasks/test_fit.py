@@ -478,6 +478,13 @@ def test_a_law_that_is_far_from_the_blocks_is_told() -> None:
     assert "is far from" not in " ".join(fitted(drawn(NORMAL, 100)).warnings())
 
 
+def test_waiting_that_may_count_as_compute_is_told() -> None:
+    summary = drawn(NORMAL, 100)
+    assert "may be collectives" not in " ".join(fitted(summary).warnings())
+    summary.collectives[0].reason = "4 of 8 ranks; other kernels may be collectives, too"
+    assert "other kernels may be collectives, too: what ranks wait in them" in " ".join(fitted(summary).warnings())
+
+
 @pytest.mark.slow
 def test_one_straggler_of_many_ranks_has_a_law() -> None:
     law = dependent(law=NORMAL, offsets=[11.0 * (i == 5) for i in range(128)])

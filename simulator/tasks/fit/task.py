@@ -29,6 +29,7 @@ from simulator.tasks.fit.source import check_source, measured
 from simulator.tasks.fit.words import text_of
 from simulator.tasks.fit.yaml import law_yaml
 from simulator.tasks.trace_report.task import TraceReport
+from simulator.traces.align import OTHERS
 from simulator.traces.files import Traces
 from simulator.traces.summary import Summary, write_summary
 
@@ -137,11 +138,16 @@ class FitLaw(Task):
         family: Family = "gev" if self.family == "gev" else "gumbel"
         if family not in laws:
             raise InputError("family", f"must be gumbel, since there is no GEV fit: {no_gev}")
+        proposal = propose(sample, laws[family].fit, parts, self.parent, self.ranks_per_node)
+        if any(OTHERS in own.reason for own in summary.collectives):
+            proposal = proposal.because(
+                f"{OTHERS}: what ranks wait in them counts as compute here (see the trace report)"
+            )
         return Fitted(
             origin=origin, sample=sample, laws=laws, no_gev=no_gev, distance=distance,
             ratio=gumbel_or_gev(z) if "gev" in laws else None, stability=self._stability(sample, clusters),
-            family=family, proposal=propose(sample, laws[family].fit, parts, self.parent, self.ranks_per_node),
-            sizes=self.sizes, level=self.level, run=run, parts=parts, doubled=_doubled(sample),
+            family=family, proposal=proposal, sizes=self.sizes, level=self.level, run=run, parts=parts,
+            doubled=_doubled(sample),
         )  # fmt: skip
 
     @property

@@ -23,7 +23,7 @@ from simulator.traces.ranks import Job
 from simulator.traces.reader import read_job
 from simulator.traces.summary import summarise, write_summary
 from simulator.traces.trace import RankTrace
-from simulator.traces.waiting import BY_NAME, Waiting, as_collectives, unnamed
+from simulator.traces.waiting import Waiting, as_collectives, unnamed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +124,14 @@ class TraceReport(Task):
 def _matched(traces: Sequence[RankTrace], tolerance: int) -> tuple[list[Group], Sequence[RankTrace], list[Waiting]]:
     """Process groups, traces and kernels that wait; those that behave like collectives are among the traces' own."""
     groups = align(traces, tolerance)
-    waiting = unnamed(traces, tolerance, clocks_of(groups))
-    behaving = [found for found in waiting if found.doubt != BY_NAME]
+    waited = sum(
+        int(own.duration.sum() - own.duration.min(axis=1).sum() * len(own.ranks)) for own in groups if own.timed
+    )
+    waiting = unnamed(traces, tolerance, clocks_of(groups), waited)
+    behaving = [found for found in waiting if found.ranks or found.hides]
     if behaving:
         traces = as_collectives(traces, behaving)
-        groups = align(traces, tolerance, doubtful=any(found.doubt for found in behaving))
+        groups = align(traces, tolerance, doubtful=any(found.hides for found in behaving))
     return groups, traces, waiting
 
 

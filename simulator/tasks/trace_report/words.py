@@ -141,9 +141,9 @@ def _waiting(found: Waiting) -> str:
     name = kernels.short(found.name)
     time, key = f"{percent(found.share)} of the GPU time", f"collective_kernels=[{name}]"
     if not found.ranks:
-        return (
-            f"{name} may wait for other ranks, {found.doubt}; {time}, counted as compute ({key} if it is a collective)"
-        )
+        hides = ", so that it may hide a straggler" if found.hides else ""
+        what = f"{name} may wait for other ranks, {found.doubt}; {time}"
+        return f"{what}, counted as compute{hides} ({key} if it is a collective)"
     what = "communication between ranks" if found.paired else "a collective"
     return (
         f"{name} looks like {what}: on {len(found.ranks)} ranks it ends together where it starts apart; {time}, not "
