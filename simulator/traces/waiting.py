@@ -48,10 +48,11 @@ class Waiting:
     Attributes:
         name: of the kernel; with ``#`` for its digits where ranks, or calls, differ in these alone.
         ranks: which wait for each other; empty where that is not sure.
-        share: of the time of all GPU kernels of all ranks.
+        share: of the time of all GPU kernels of all ranks; of one profiling window, where there are several.
         doubt: why it may wait for other ranks, where that is not sure.
         hides: whether there is a doubt, and ranks differ so much in it that it may hide a straggler.
         paired: whether some of these have so many more of them that it cannot be a collective.
+        where: the profiling window, where there are several, as it stands before names of process groups.
         names: as the traces have it.
     """
 
@@ -61,6 +62,7 @@ class Waiting:
     doubt: str = ""
     hides: bool = False
     paired: bool = False
+    where: str = ""
     names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
 

@@ -161,6 +161,25 @@ def test_groups_of_ranks_that_wait_for_each_other_are_told_apart(tmp_path: Path)
     assert report.summary["straggler"].tolist() == [1, 3]
 
 
+def test_each_window_says_what_waits_in_it(tmp_path: Path) -> None:
+    """The same kernel in two windows, in the second beside as much work again: half the share of the time."""
+    paths = []
+    for window, more in enumerate((0, 1)):
+        for rank, own in steps("k_17", ranks=2, late=300, seed=window).items():
+            extra = [kernel("sm90_gemm", event["ts"], event["dur"], stream=8) for event in own] * more
+            about = {"rank": rank, "world_size": 2}
+            paths.append(tmp_path / f"rank{rank}_step{window}.json")
+            paths[-1].write_text(json.dumps({"distributedInfo": about, "traceEvents": own + extra}))
+    report = analyse(tmp_path)
+    assert [(found.where, found.name) for found in report.waiting] == [("window 1, ", "k_17"), ("window 2, ", "k_17")]
+    first, second = (found.share for found in report.waiting)
+    assert second == pytest.approx(first / 2, rel=0.2)
+    said = words.text(report)
+    looks = "k_17 looks like a collective: on 2 ranks it ends together where it starts apart"
+    assert f"window 1, {looks}; {100 * first:.1f} % of the GPU time" in said
+    assert f"window 2, {looks}; {100 * second:.1f} % of the GPU time" in said
+
+
 def test_too_few_kernels_to_be_sure_are_said(tmp_path: Path) -> None:
     report = analyse(job(tmp_path, steps("k_17", ranks=2, count=4, late=300)))
     assert report.summary.empty

@@ -79,8 +79,7 @@ class TraceReport(Task):
             groups += own
             blocks.append(_blocks(own, measured))
             traces += measured
-            said = {one.name for one in waiting}  # of an earlier window
-            waiting += [one for one in found if one.name not in said]
+            waiting += [replace(one, where=name) for one in found]
         table = pd.concat([part for part in blocks if len(part)] or blocks[:1], ignore_index=True)
         return findings_of(groups, table, tolerance, traces, job.left_out, notes, waiting)
 

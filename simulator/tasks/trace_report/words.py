@@ -139,14 +139,14 @@ def _block_rows(blocks: pd.DataFrame) -> Iterator[Sequence[str]]:
 def _waiting(found: Waiting) -> str:
     """What to say of a kernel that no name says is a collective."""
     name = kernels.short(found.name)
-    time, key = f"{percent(found.share)} of the GPU time", f"collective_kernels=[{name}]"
+    whose, time, key = found.where + name, f"{percent(found.share)} of the GPU time", f"collective_kernels=[{name}]"
     if not found.ranks:
         hides = ", so that it may hide a straggler" if found.hides else ""
-        what = f"{name} may wait for other ranks, {found.doubt}; {time}"
-        return f"{what}, counted as compute{hides} ({key} if it is a collective)"
+        may = f"{whose} may wait for other ranks, {found.doubt}; {time}"
+        return f"{may}, counted as compute{hides} ({key} if it is a collective)"
     what = "communication between ranks" if found.paired else "a collective"
     return (
-        f"{name} looks like {what}: on {len(found.ranks)} ranks it ends together where it starts apart; {time}, not "
+        f"{whose} looks like {what}: on {len(found.ranks)} ranks it ends together where it starts apart; {time}, not "
         f"counted as compute ({key} says that it is one)"
     )
 
