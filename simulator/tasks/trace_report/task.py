@@ -103,7 +103,7 @@ class TraceReport(Task):
         names: list[str] = []
 
         def draw() -> None:
-            shown = pictures(findings.summary, findings.tax, findings.apart)
+            shown = pictures(findings)
             write_pictures(shown, folder)
             names.extend(picture.name for picture in shown)
 

@@ -98,7 +98,7 @@ def _stragglers(summary: pd.DataFrame) -> Iterator[str]:
 def _saved(row: Mapping[str, Any]) -> str:
     """What there is to gain from the costliest rank; the mean of others may be more than that of all ranks."""
     less = f", and the mean rank waits {duration(row['costliest_without'])} instead of {duration(row['tax_mean_mean'])}"
-    gained = less if row["costliest_without"] < row["tax_mean_mean"] else ""
+    gained = less if row["ranks"] > 2 and row["costliest_without"] < row["tax_mean_mean"] else ""
     return f"; without it a collective begins {duration(row['costliest_saved'])} earlier{gained}"
 
 
