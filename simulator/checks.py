@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from functools import cache, partial
 from itertools import islice
 from numbers import Integral, Real
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -227,6 +228,26 @@ class Rule:
 
     def __init__(self, **arguments: Any):
         self.arguments = arguments
+
+
+class Reads:
+    """Says in a hint that a field names files which are read: what they hold takes part in what a point of a sweep is.
+
+    ``find`` gives the paths that a value stands for, and may raise InputError: the class that reads them says it again.
+
+    >>> from pathlib import Path
+    >>> reads(Annotated[str, Reads()] | None).find("table.csv") == [Path("table.csv")]
+    True
+    """
+
+    def __init__(self, find: Callable[[Any], Sequence[Path]] = lambda value: [Path(value)]):
+        self.find = find
+
+
+def reads(hint: Any) -> Reads | None:
+    """What a type hint says of files, itself or in one of its parts."""
+    found = [hint] if isinstance(hint, Reads) else [said for part in get_args(hint) if (said := reads(part))]
+    return found[0] if found else None
 
 
 Finite = Annotated[float, Rule(infinite=False)]

@@ -55,5 +55,6 @@ class Task(Checked, ABC):
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Do the work and write every file of the result into ``folder``, which exists and is empty.
 
-        One of them may be ``summary.csv``, a table of one row in SI units: its columns are in the table of a sweep.
+        One of them may be ``summary.csv``, a table of one row in SI units: its columns are in the table of a sweep. A
+        ``status`` that is not ok or partial says that there is no result, and ``error`` why.
         """

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -93,7 +93,7 @@ def _run(argv: list[str]) -> int:
         return _sweep(loader, config)
     job = compose.current_job(compose.enter_run(config))
     with _time_limit(job.timeout):
-        outcome = _perform(job)
+        outcome = _perform(job, _inputs(job))
     from simulator.task import FOLDER
 
     text = outcome.text.replace(FOLDER, shlex.quote(str(_shown(job.folder))))
@@ -165,8 +165,8 @@ def _job(config: DictConfig) -> str:
     key = points.point_key({"overrides": list(overrides)})
     try:
         job = compose.current_job(config)
-        _find_plugins(job)
-        key = points.point_key(job.tree, job.plugins)
+        inputs = _inputs(job)
+        key = points.point_key(job.tree, job.plugins, inputs)
         if points.is_done(folder, key):
             print(f"{label}: done before, skipped", flush=True)
             return key
@@ -174,7 +174,7 @@ def _job(config: DictConfig) -> str:
             print(f"{label}: done before, but its files are damaged: it is run again", flush=True)
         began = time.monotonic()
         with _time_limit(job.timeout):
-            outcome = _perform(replace(job, folder=folder / key, overrides=overrides))
+            outcome = _perform(replace(job, folder=folder / key, overrides=overrides), inputs)
         points.is_done(folder, key)
         print(f"{label}: {'done' if outcome.ok else 'done, not as it should be'} in {time.monotonic() - began:.1f} s",
               flush=True)  # fmt: skip
@@ -213,16 +213,26 @@ def _find_plugins(job: compose.Job) -> None:
         sys.path.append(os.getcwd())
 
 
-def _perform(job: compose.Job) -> Outcome:
+def _inputs(job: compose.Job) -> dict[str, str]:
+    """The files that a job reads, with hashes of what they hold."""
+    from simulator.command.build import PACKAGES, check_targets, files_read
+    from simulator.files.manifest import hashes
+
+    _find_plugins(job)
+    check_targets(job.tree, (*PACKAGES, *job.plugins))
+    return hashes(files_read(job.tree))
+
+
+def _perform(job: compose.Job, inputs: Mapping[str, str]) -> Outcome:
     """Do what a composed config describes, and write its folder."""
     from simulator.command.build import build, paths_in
     from simulator.files.folders import no_trace_of, whole_folder
     from simulator.files.manifest import manifest, write_manifest
     from simulator.task import Outcome
 
-    _find_plugins(job)
     task = build(job.tree, plugins=job.plugins, choices=job.choices)
     record = {"config": {**job.tree, "plugins": list(job.plugins)}, "overrides": list(job.overrides)}
+    record |= {"inputs": dict(inputs)} if inputs else {}
     with paths_in(job.tree), no_trace_of(job.folder), whole_folder(job.folder) as partial:
         with _Patience(task.steps) as progress:
             outcome = task.execute(partial, progress)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
-from simulator.checks import Checked, InputError, check_of, hints_of, nearest, shown
+from simulator.checks import Checked, InputError, check_of, hints_of, nearest, reads, shown
 from simulator.names import RENAMED, where
 
 if TYPE_CHECKING:
@@ -90,6 +91,24 @@ def check_targets(node: Any, packages: Collection[str], path: str = "") -> None:
             check_targets(value, packages, f"{path}[{i}]")
     elif isinstance(node, str):
         check_text(node, path)
+
+
+def files_read(tree: Tree, path: str = "") -> Iterator[Path]:
+    """The files that a checked config stands for, in the order of its keys, by the hints of what it constructs.
+
+    What cannot be found, or constructed, is left out: ``build`` says so.
+    """
+    hints: Tree = {}
+    if "_target_" in tree:
+        with suppress(InputError):
+            hints = hints_of(locate(tree["_target_"], join(path, "_target_")))
+    for key, value in tree.items():
+        said = reads(hints.get(key))
+        if said is not None and value is not None:
+            with suppress(InputError, OSError, TypeError, ValueError):
+                yield from said.find(value)
+        elif isinstance(value, Mapping):
+            yield from files_read(value, join(path, key))
 
 
 def check_text(text: str, key: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -10,7 +11,7 @@ import platform
 import resource
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -95,6 +96,17 @@ def _file_of(module: str) -> Path | None:
         return None
     path = Path(spec.origin) if spec is not None and spec.origin else None
     return path if path is not None and path.is_file() else None
+
+
+def hashes(paths: Iterable[Path]) -> dict[str, str]:
+    """What files hold, as their SHA-256; those that cannot be read are left out: who reads them says so."""
+    found: dict[str, str] = {}
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if path.is_file():  # a pipe can be read but once
+                with path.open("rb") as file:
+                    found[str(path)] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def code_version(modules: Sequence[str] = ()) -> str:

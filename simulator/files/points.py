@@ -1,7 +1,8 @@
 """The points of a sweep on disk: a finished one is a whole folder, a failed one a small file that says why.
 
-The name of a point is a hash of its resolved config, the code and the seed. So a sweep that is started again runs only
-what is missing or changed, points of several machines can be put together, and nothing has to be locked or repaired.
+The name of a point is a hash of its resolved config (with the seed), of the files that it reads, and of the code. So a
+sweep that is started again runs only what is missing or changed, points of several machines can be put together, and
+nothing has to be locked or repaired.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from simulator.files.manifest import code_version
 FAILED = ".failed.json"
 
 
-def point_key(tree: Mapping[str, Any], modules: Sequence[str] = ()) -> str:
-    """Name of a point's folder: a hash of its resolved config (the seed is in it) and of the code that runs it.
+def point_key(tree: Mapping[str, Any], modules: Sequence[str] = (), inputs: Mapping[str, str] | None = None) -> str:
+    """Name of a point's folder: a hash of its resolved config (the seed is in it), of its inputs and the code.
 
     Args:
         tree: the resolved config as plain data.
         modules: the user's own modules that take part.
+        inputs: files that it reads, with hashes of what they hold.
     """
-    text = json.dumps([tree, code_version(modules)], sort_keys=True, default=str)
+    text = json.dumps([tree, code_version(modules), inputs or {}], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -51,7 +51,8 @@ def write_pictures(pictures: Iterable[Picture], folder: Path) -> None:
         for picture in pictures:
             rows = -(-len(picture.panels) // picture.columns)
             width = WIDTH if picture.columns == 1 else min(2.4 * picture.columns, 7.2)
-            figure = new_figure(0.8 + PANEL_HEIGHT * rows, _wrapped(picture.title, width), picture.subtitle, width)
+            figure = new_figure(0.8 + PANEL_HEIGHT * rows, _wrapped(picture.title, 15 * width),
+                                _wrapped(picture.subtitle, 20 * width), width)  # fmt: skip
             share: Any = "all" if picture.shared else "none"
             axes = figure.subplots(rows, picture.columns, squeeze=False, sharex=share, sharey=share).ravel()
             for panel, ax in zip(picture.panels, axes, strict=False):
@@ -214,8 +215,8 @@ def _look(handle: Any) -> tuple[Any, ...]:
 
 
 def _wrapped(title: str, width: float) -> str:
-    """A title on as many lines as it needs in a figure of ``width`` inches, about equally long."""
-    most = int(15 * width)
+    """A title on as many lines as it needs, of ``width`` characters and about equally long."""
+    most = int(width)
     parts: list[str] = []
     for line in filter(None, title.splitlines()):
         lines = len(wrap(line, most))

@@ -88,8 +88,9 @@ def new_figure(height: float, title: str, subtitle: str, width: float = WIDTH) -
     from matplotlib.figure import Figure
 
     head = 0.08 + 0.14 * len(title.splitlines())  # inches
+    lines = len(subtitle.splitlines())
     figure = Figure(figsize=(width, height))
-    figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - (head + 0.16) / height))
+    figure.set_layout_engine("constrained", rect=(0, 0, 1, 1 - (head + 0.04 + 0.12 * lines) / height))
     figure.text(0.01, 1 - 0.04 / height, title, va="top", fontsize=8, fontweight="bold")
     figure.text(0.01, 1 - head / height, subtitle, va="top", color=FAINT)
     return figure

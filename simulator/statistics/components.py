@@ -81,8 +81,10 @@ class Components:
 
     @property
     def total(self) -> float:
-        """Variance of a time taken at random, with these ranks' own effects."""
-        return self.common + self.node + self.own + self.between * (self.ranks - 1) / self.ranks
+        """Variance of a time taken at random: with these ranks' own effects or, where these are none of the same ranks'
+        (pooled tables), with effects drawn anew."""
+        effects = self.between * (self.ranks - 1) / self.ranks if self.offsets else self.rank
+        return self.common + self.node + self.own + effects
 
     @property
     def rank_share(self) -> float:

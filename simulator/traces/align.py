@@ -19,6 +19,7 @@ from simulator.traces.trace import ProcessGroup, RankTrace
 Status = Literal["ok", "partial", "refused"]
 MOST_NAMED = 8  # ranks in a sentence
 LEAST_SAID = 1e-6  # of a clock's drift
+OTHERS = "other kernels may be collectives, too"
 EITHER = "may be a send and its receive, where one waits for the other, not an exchange"
 
 
@@ -80,7 +81,7 @@ def align(traces: Sequence[RankTrace], tolerance: int, doubtful: bool = False) -
     Args:
         traces: one per rank.
         tolerance: how far the ends of a collective may lie apart, ns, after clock offsets and drifts.
-        doubtful: whether there are other kernels that may be collectives; groups of kernels that look like some say so.
+        doubtful: whether other kernels may hide a straggler; kernels that look like collectives say so in any case.
 
     Raises:
         InputError: for a rank that two files claim, and for files of different jobs.
@@ -165,7 +166,7 @@ def _match(
     ranks = tuple(own)
     doubt = "it is not known to be a collective, but its ends agree where its starts do not" if group.inferred else ""
     if not group.inferred and any(rank in inferred for rank in ranks):
-        doubt = "other kernels look like collectives, too"
+        doubt = OTHERS
     pair_of_ranks = len(own) == 2 and _is_stream(group)  # a trace that names groups says which are sends
     places = np.concatenate([found for _, found in parts])
     places = places[np.argsort(places[:, 0], kind="stable")]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, Any, BinaryIO
 
-from simulator.checks import InputError
+from simulator.checks import InputError, Reads
 
 KINETO = (".json", ".json.gz")
 TABLES = (".csv", ".csv.gz", ".parquet")
@@ -30,7 +31,7 @@ class FileError(Exception):
         self.hopeless = hopeless
 
 
-def find(traces: str | int | float | Sequence[str]) -> list[Path]:
+def find(traces: Any) -> list[Path]:
     """The trace files that a folder, a pattern, a file, or a list of these stands for, in ``natural`` order.
 
     A folder without traces whose folders are called by ranks (rank0, rank1, ...) stands for the traces in these.
@@ -38,13 +39,8 @@ def find(traces: str | int | float | Sequence[str]) -> list[Path]:
     Raises:
         InputError: where one of them stands for no trace file, or for more than ``MOST_FILES``.
     """
-    if isinstance(traces, int | float) and not isinstance(traces, bool):  # a folder called by a date, say
-        if not Path(str(traces)).exists():
-            rule = "must be quoted where the name is a number: 'traces=\"NAME\"'"
-            rule += f"; got {traces}, and no file or folder is called so"
-            raise InputError("traces", rule)
-        traces = str(traces)
-    given = [traces] if isinstance(traces, str) else list(traces) if isinstance(traces, Sequence) else []
+    entries = list(traces) if isinstance(traces, list | tuple) else [traces]
+    given = [_called(entry) if isinstance(entry, int | float) else entry for entry in entries]
     if not given or not all(isinstance(entry, str) and entry for entry in given):
         rule = "must be a folder, a file, a pattern such as 'run/*.json.gz', or a list of these"
         raise InputError("traces", rule, traces)
@@ -52,6 +48,26 @@ def find(traces: str | int | float | Sequence[str]) -> list[Path]:
     if len(found) > MOST_FILES:
         raise InputError("traces", f"must be at most {MOST_FILES:,} files; {traces!r} is more")
     return sorted(found, key=lambda path: natural(str(path)))
+
+
+Traces = Annotated[Any, Reads(find)]  # which says itself what it does not like
+
+
+def _called(number: int | float) -> str:
+    """What is called by a date or a number, as YAML reads it: 007 as 7, 2024_01_31 as 20240131, true as True."""
+    names = [name for name in os.listdir() if _reads_as(name, number)]
+    if len(names) != 1:
+        found = f"that may be {' or '.join(sorted(names)[:2])}" if names else "no file or folder is called so"
+        rule = f"must be quoted where the name is a number: 'traces=\"NAME\"'; got {number}, and {found}"
+        raise InputError("traces", rule)
+    return names[0]
+
+
+def _reads_as(name: str, number: int | float) -> bool:
+    try:
+        return name.lower() == str(number).lower() or (not isinstance(number, bool) and type(number)(name) == number)
+    except ValueError:
+        return False
 
 
 def natural(name: str) -> list[str | int]:

@@ -62,6 +62,7 @@ class Findings:
     def write(self, folder: Path) -> None:
         """Write all tables into an existing folder."""
         write_csv(self.summary, folder / "tax_summary.csv")
+        write_csv(measure.overall(self.summary, self.tax, len(self.pairs)), folder / "summary.csv")
         write_csv(self.stragglers, folder / "stragglers.csv")
         self.tax.to_parquet(folder / "tax.parquet", index=False)
         self.blocks.to_parquet(folder / "blocks.parquet", index=False)
@@ -87,7 +88,7 @@ def findings_of(
         tax=tax,
         blocks=blocks,
         block_summary=measure.block_table(blocks),
-        explanation=measure.explanation_table(apart),
+        explanation=measure.explanation_table(apart, certain=not any(one.hides for one in waiting)),
         apart=apart,
         pairs=pair_table([group for group in groups if group.kernels], tolerance),
         ranks=pd.DataFrame([_rank_row(trace) for trace in traces]),

@@ -28,6 +28,9 @@ SLOPES_FROM = 64  # ends
 NOISE = 5000  # ns, of ends
 TRIED = 4  # drifting clocks
 LOST = 0.02  # of the kernels of a rank: more are not taken for lost where they may be sends and receives
+CLEARLY = 3.0  # standard deviations by which a new clock must pair more than the common one
+NEARER = 3  # or times nearer that its pairs must end
+BY_CHANCE = 1e-3  # likelihood below which a clock is said to be off, or to drift
 NEIGHBOURS = 9  # ends whose median is by how much an irregular clock is ahead, where numbers tell the pairs
 PARTS = (1, 2, 4, 8)  # of a sequence, through whose ends lines are drawn
 
@@ -124,9 +127,9 @@ def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[Clo
     """Pair the kernels of two ranks whose labels are the same and whose ends agree within ``tolerance`` (ns).
 
     A common clock, and clocks that are ``known`` already, are preferred to a new offset, unless that pairs at least two
-    kernels and a tenth more; it needs ``LEAST`` pairs and half of the shorter sequence. A clock that drifts needs
-    ``LEAST_DRIFT`` pairs and two kernels more, or ends that are nearer by half. Sequence numbers come first where both
-    have them, and ends that agree confirm them.
+    kernels and a tenth more, and clearly so (``_clearly``); it needs ``LEAST`` pairs and half of the shorter sequence.
+    A clock that drifts needs ``LEAST_DRIFT`` pairs, two kernels more, and ends that move with time (``_moves``).
+    Sequence numbers come first where both have them, and ends that agree confirm them.
     """
     shorter = min(len(reference), len(other))
     if not shorter:
@@ -139,10 +142,13 @@ def pair(reference: Kernels, other: Kernels, tolerance: int, known: Iterable[Clo
     best = max((pair_at(reference, other, clock, tolerance) for clock in clocks), key=lambda found: found.count)
     if best.count < shorter:
         free = _best(reference, other, _offsets(reference, other), tolerance, best)
-        best = free if free.count >= max(LEAST, shorter / 2, best.count + 2, 1.1 * best.count) else best
+        more = free.count >= max(LEAST, shorter / 2, best.count + 2, 1.1 * best.count)
+        best = free if more and _clearly(reference, other, free, best) else best
     if best.count < shorter:
         free = _best(reference, other, _drifts(reference, other, tolerance), tolerance, best)
-        best = free if free.count >= max(LEAST_DRIFT, shorter / 2, best.count + 2) else best
+        more = free.count >= max(LEAST_DRIFT, shorter / 2, best.count + 2)
+        drifts = more and _moves(*_apart(reference, other, free))
+        best = free if drifts and _clearly(reference, other, free, best) else best
     return _refined(reference, other, best, tolerance)
 
 
@@ -152,6 +158,43 @@ def _best(
     tried = (pair_at(reference, other, clock, tolerance) for clock in clocks)
     found = [pairing for pairing in tried if _related(reference, other, pairing)]
     return max(found, key=lambda pairing: (pairing.count, -abs(pairing.clock.offset)), default=default)
+
+
+def _apart(reference: Kernels, other: Kernels, found: Pairing) -> tuple[Times, Times]:
+    """Ends of the other rank's kernels that have a partner, and by how much they are later, both on its own clock."""
+    ours = np.flatnonzero(found.place >= 0)
+    end = other.end[found.place[ours]]
+    return end, end - reference.end[ours]
+
+
+def _clearly(reference: Kernels, other: Kernels, found: Pairing, before: Pairing) -> bool:
+    """Whether one of two clocks pairs more kernels than chance makes of many clocks tried, or much nearer ones.
+
+    Of the kernels that only one of them pairs, each would be as likely to have paired as many (McNemar 1947).
+    """
+    if before.count < LEAST:
+        return True
+    differ = int(((found.place >= 0) != (before.place >= 0)).sum())
+    if found.count - before.count >= CLEARLY * np.sqrt(max(differ, 1)):
+        return True
+    far = [float(np.median(np.abs(apart - pairing.clock.ahead(end))))
+           for pairing in (found, before) for end, apart in [_apart(reference, other, pairing)]]  # fmt: skip
+    return NEARER * far[0] <= far[1]
+
+
+def _moves(time: Times, apart: Times) -> bool:
+    """Whether differences of ends go up or down with time, which chance does not do to them (Kendall's tau)."""
+    from scipy.stats import kendalltau
+
+    return bool(kendalltau(time, apart).pvalue < BY_CHANCE)
+
+
+def _off(apart: Times) -> bool:
+    """Whether differences of ends are of one sign, which chance does not do to them."""
+    from scipy.stats import binomtest
+
+    ahead, behind = int((apart > 0).sum()), int((apart < 0).sum())
+    return bool(ahead + behind and binomtest(ahead, ahead + behind).pvalue < BY_CHANCE)
 
 
 def _related(reference: Kernels, other: Kernels, found: Pairing) -> bool:
@@ -170,13 +213,13 @@ def _related(reference: Kernels, other: Kernels, found: Pairing) -> bool:
 
 
 def _refined(reference: Kernels, other: Kernels, found: Pairing, tolerance: int) -> Pairing:
-    """The pairs under the line through all ends that were found to be pairs, where it is clearly nearer to them."""
-    ours = np.flatnonzero(found.place >= 0)
-    if len(ours) < LEAST_DRIFT:
+    """The pairs under the offset, or the line, of all ends found to be pairs, where it is clearly nearer to them."""
+    if found.count < LEAST_DRIFT:
         return found
-    end = other.end[found.place[ours]]
-    apart = end - reference.end[ours]
-    line = Clock.drifting(end, apart)
+    end, apart = _apart(reference, other, found)
+    line = Clock.drifting(end, apart) if _moves(end, apart) else Clock(int(np.median(apart)))
+    if not line.rate and not _off(apart - found.clock.ahead(end)):
+        return found
     now, then = (float(np.median(np.abs(apart - clock.ahead(end)))) for clock in (found.clock, line))
     if not found.clock.rate and (now <= tolerance / 10 or then > now / 2):
         return found
@@ -197,7 +240,10 @@ def _by_number(reference: Kernels, other: Kernels, tolerance: int) -> Pairing:
         clocks = [Clock(int(np.median(apart)))]
     if len(apart) >= LEAST_DRIFT:
         line = Clock.drifting(end, apart)
-        clocks += [line] if abs(line.rate) <= MOST_DRIFT else []
+        clocks += [line] if abs(line.rate) <= MOST_DRIFT and _moves(end, apart) else []
+    if len(apart) >= LEAST_DRIFT and 2 * np.median(np.abs(np.diff(apart))) <= np.median(
+        np.abs(apart - np.median(apart))
+    ):
         around = np.lib.stride_tricks.sliding_window_view(np.pad(apart, NEIGHBOURS // 2, mode="edge"), NEIGHBOURS)
         course = np.median(around, axis=1).astype(np.int64)
         points = tuple(zip(end.tolist(), course.tolist(), strict=True))
@@ -208,6 +254,7 @@ def _by_number(reference: Kernels, other: Kernels, tolerance: int) -> Pairing:
         found = Pairing(np.full(len(reference), -1), clock)
         found.place[ours[close]] = theirs[close]
         better = found.count >= max(best.count + 2, 1.1 * best.count) or (clock is clocks[0] and close.any())
+        better = better and (clock is clocks[0] or _clearly(reference, other, found, best))
         if better and (clock == Clock() or _related(reference, other, found)):
             best = found
     return best

@@ -22,6 +22,11 @@ SUMMARY = (
     "tax_median_mean", "tax_mean_mean", "tax_share", "end_spread_max", "straggler", "straggler_repeat_rate",
     "costliest", "costliest_last", "costliest_caused", "costliest_saved", "costliest_without", "status", "reason",
 )  # fmt: skip
+OVERALL = (
+    "group", "operation", "tax_fastest_mean", "tax_share", "costliest", "costliest_saved", "costliest_without",
+    "tax_mean_mean", "tax_median_mean", "tax_fastest_p99", "straggler", "straggler_repeat_rate", "ranks", "collectives",
+    "waited", "waited_share", "measured", "refused", "status", "reason", "error",
+)  # fmt: skip
 TAX = (
     "group", "operation", "collective", "ranks", "bytes", "start", "duration_min", "duration_max", "tax_fastest",
     "tax_median", "tax_mean", "share_fastest", "share_median", "end_spread", "straggler",
@@ -86,7 +91,8 @@ def summary_table(groups: Sequence[Group], tax: pd.DataFrame, stragglers: pd.Dat
 
     ``tax_share`` is the time that ranks wait / the time that they spend in these collectives, both summed over ranks
     and collectives; ``straggler_repeat_rate`` the share of collectives at which the most frequent straggler is last.
-    ``costliest`` is the rank that causes most of the tax, and ``costliest_NAME`` what ``stragglers`` has of it.
+    ``costliest`` is the rank without which collectives would begin earliest, and ``costliest_NAME`` what ``stragglers``
+    has of it: a rank that is last by a little after a rank nearly as late causes much, and to mend it saves nothing.
     """
     rows = [_summary_row(group, verdict, tax, stragglers) for group in groups for verdict in group.verdicts]
     table = pd.DataFrame(rows, columns=list(SUMMARY))
@@ -104,7 +110,7 @@ def _summary_row(group: Group, verdict: Verdict, tax: pd.DataFrame, stragglers: 
         return row
     straggler, rate = most_frequent(own["straggler"].to_numpy())
     costs_of = stragglers[(stragglers["group"] == group.name) & (stragglers["operation"] == verdict.operation)]
-    costliest = costs_of.loc[costs_of["caused"].idxmax()]
+    costliest = costs_of.sort_values(["saved", "caused"], ascending=False, kind="stable").iloc[0]
     inside = (own["duration_min"] + own["tax_mean"]).sum()
     return row | {
         "tax_fastest_mean": own["tax_fastest"].mean(),
@@ -119,6 +125,31 @@ def _summary_row(group: Group, verdict: Verdict, tax: pd.DataFrame, stragglers: 
         "costliest": costliest["rank"],
         **{f"costliest_{name}": costliest[name] for name in ("last", "caused", "saved", "without")},
     }
+
+
+def overall(summary: pd.DataFrame, tax: pd.DataFrame, pairs: int) -> pd.DataFrame:
+    """One row, columns as in ``OVERALL``: the process group and operation in which ranks wait longest, and totals.
+
+    Of that group and operation it has the row of ``summary``. ``waited`` is how long ranks wait at all measured
+    collectives, summed over ranks, seconds; ``waited_share`` that of the time they spend in these; ``measured`` and
+    ``refused`` how many rows of ``summary`` have a tax and have none.
+
+    Args:
+        summary: of ``summary_table``.
+        tax: of ``tax_table``.
+        pairs: how many pairs of ranks have waits of their own; ``error`` says why there is nothing at all.
+    """
+    measured = summary[summary["collectives"] > 0]
+    counts = {"measured": len(measured), "refused": len(summary) - len(measured)}
+    if measured.empty:
+        why = next(iter(summary["reason"]), "no collectives, so no tax")
+        missing = {"status": "partial", "reason": why} if pairs else {"status": "refused", "error": why}
+        return pd.DataFrame([counts | missing], columns=list(OVERALL))
+    waited = tax["tax_mean"] * tax["ranks"]
+    inside = (tax["duration_min"] + tax["tax_mean"]) * tax["ranks"]
+    longest = measured.loc[(measured["tax_mean_mean"] * measured["ranks"] * measured["collectives"]).idxmax()]
+    total = {"waited": waited.sum(), "waited_share": share(waited.sum(), inside.sum())}
+    return pd.DataFrame([{**longest, **total, **counts}], columns=list(OVERALL))
 
 
 def block_table(blocks: pd.DataFrame) -> pd.DataFrame:
@@ -172,15 +203,17 @@ def _range(values: pd.Series) -> float:
     return float(values.max() - values.min())
 
 
-def explanation_table(apart: pd.DataFrame) -> pd.DataFrame:
+def explanation_table(apart: pd.DataFrame, certain: bool = True) -> pd.DataFrame:
     """Does compute explain the wait? One row per group and operation, from ``ranges``; at least three collectives.
 
     ``busy_spread`` and ``idle_spread`` are means, seconds; ``busy_correlation`` and ``idle_correlation`` are Pearson's
     with the tax; ``cause`` is ``compute`` where GPU work spreads at least half as far as the tax and goes with it
     (correlation of at least one half), ``idle`` where not that but the time without GPU work does (its host was
-    late, or a collective of another group), else ``unclear``.
+    late, or a collective of another group), else ``unclear``. It is never ``compute`` where it is not ``certain`` that
+    what counts as GPU work is none of the waiting.
     """
-    rows = list(_explanations(apart))
+    rows = [row | {"cause": "unclear"} if row["cause"] == "compute" and not certain else row
+            for row in _explanations(apart)]  # fmt: skip
     columns = ["group", "operation", "collectives", "tax_fastest_mean", "busy_spread", "idle_spread",
                "busy_correlation", "idle_correlation", "cause"]  # fmt: skip
     return pd.DataFrame(rows, columns=columns)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from simulator.checks import InputError, count, number, one_of, shown, text, texts
+from simulator.checks import InputError, Reads, count, number, one_of, shown, text, texts
 from simulator.laws import Empirical, EmpiricalBlocks, Law
 from simulator.lazy import pd
 from simulator.traces.table_files import read_table, seconds
@@ -17,9 +17,18 @@ from simulator.traces.table_files import read_table, seconds
 DATA = Path(__file__).parent.parent / "data"  # tables that come with the package
 
 
+def _find(table: Any) -> Path:
+    known = sorted(p.name for p in DATA.glob("*.csv"))
+    if isinstance(table, str | os.PathLike):
+        for path in (Path(table), DATA / table):
+            if os.path.isfile(path):
+                return path
+    raise InputError("table", f"must be an existing file or one of {', '.join(known)}; {shown(table)} is none")
+
+
 def empirical(
-    *, table: str, columns: Sequence[str], unit: float = 1.0, rank: str = "rank", step: str = "step", skip: int = 0,
-    resample: str = "steps",
+    *, table: Annotated[str, Reads(lambda table: [_find(table)])], columns: Sequence[str], unit: float = 1.0,
+    rank: str = "rank", step: str = "step", skip: int = 0, resample: str = "steps",
 ) -> Law:  # fmt: skip
     """A law that resamples measured block times from a table (CSV or Parquet) with one row per step and rank.
 
@@ -62,15 +71,6 @@ def empirical(
     if resample == "values":
         return Empirical(values=times.ravel(), origin=origin)
     return EmpiricalBlocks(steps=times, origin=origin)
-
-
-def _find(table: Any) -> Path:
-    known = sorted(p.name for p in DATA.glob("*.csv"))
-    if isinstance(table, str | os.PathLike):
-        for path in (Path(table), DATA / table):
-            if os.path.isfile(path):
-                return path
-    raise InputError("table", f"must be an existing file or one of {', '.join(known)}; {shown(table)} is none")
 
 
 def _read(path: Path, rank: str, step: str, columns: Sequence[str], unit: float) -> pd.DataFrame:

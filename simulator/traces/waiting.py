@@ -32,6 +32,7 @@ LEAST = 8  # instances x (ranks - 1)
 FEW, MANY = 3, 24  # the same, for a doubt: where all is explained, and where half is
 MATCHED = 0.8  # of the kernels of the rank that has fewer
 SHARE = 1e-3  # of the time of all kernels, by which ranks must differ to hold a straggler
+HIDES = 0.1  # of the time waited at known collectives: in what differs by less over ranks no straggler is hidden
 MOST = 50  # kernels tried, those first by which ranks differ most
 MOST_TIMES = 2_000_000  # of a kernel on all ranks, that are looked at to find which ranks to compare
 MOST_UNSEEN = 1000  # pairs of ranks compared of which that does not tell, as they have not equally many of a kernel
@@ -47,9 +48,11 @@ class Waiting:
     Attributes:
         name: of the kernel; with ``#`` for its digits where ranks, or calls, differ in these alone.
         ranks: which wait for each other; empty where that is not sure.
-        share: of the time of all GPU kernels of all ranks.
+        share: of the time of all GPU kernels of all ranks; of one profiling window, where there are several.
         doubt: why it may wait for other ranks, where that is not sure.
+        hides: whether there is a doubt, and ranks differ so much in it that it may hide a straggler.
         paired: whether some of these have so many more of them that it cannot be a collective.
+        where: the profiling window, where there are several, as it stands before names of process groups.
         names: as the traces have it.
     """
 
@@ -57,12 +60,14 @@ class Waiting:
     ranks: tuple[int, ...]
     share: float
     doubt: str = ""
+    hides: bool = False
     paired: bool = False
+    where: str = ""
     names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
 
 
 def unnamed(
-    traces: Sequence[RankTrace], tolerance: int, known: Mapping[tuple[int, int], Clock] | None = None
+    traces: Sequence[RankTrace], tolerance: int, known: Mapping[tuple[int, int], Clock] | None = None, waited: int = 0
 ) -> list[Waiting]:  # fmt: skip
     """Kernels that are not known to be collectives, but behave like them, or have a name that hints at one.
 
@@ -70,6 +75,7 @@ def unnamed(
         traces: one per rank.
         tolerance: how far ends of a collective may lie apart, ns, after clock offsets and drifts.
         known: clocks, of the second rank against the first; others are found from the kernels themselves.
+        waited: how long ranks wait at known collectives, ns, summed over ranks.
     """
     whole = sum(int(t.duration.sum()) + int(t.collectives["duration"].sum()) for t in traces)
     if not whole:
@@ -91,7 +97,8 @@ def unnamed(
         elif groups:
             found += [Waiting(name, members, share, names=as_called) for members, _ in groups]
         elif share >= SHARE and (doubt or kernels.HINT.search(kernels.short(name))):
-            found.append(Waiting(name, (), share, doubt or BY_NAME, names=as_called))
+            hides = bool(doubt) or differs[name] > max(SHARE * whole, HIDES * waited)
+            found.append(Waiting(name, (), share, doubt or BY_NAME, hides, names=as_called))
     return sorted(found, key=lambda waiting: -waiting.share)
 
 

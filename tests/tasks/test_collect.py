@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -10,14 +11,17 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from simulator.command.app import main
+from simulator.command.build import files_read
 from simulator.files.folders import partial_name, tidy
 from simulator.files.points import sweep_name
-from simulator.tasks.collect.table import Point
+from simulator.tasks.collect.table import Point, _value
 from simulator.tasks.collect.task import sweep_pictures, sweep_table
 from tests.process import PATIENCE, ROOT, command, wait_until
 
@@ -94,6 +98,30 @@ def test_a_sweep_over_measurements_has_the_fit_of_each(monkeypatch, capsys):
     assert max(map(len, out[out.index("3 points") : out.index("failed:")].splitlines())) <= 80
 
 
+def test_a_sweep_over_traces_has_the_tax_of_each(monkeypatch, capsys):
+    """Made traces, whose tax follows from how they were made; a pipeline has none over its group, only pairs' waits."""
+    monkeypatch.setattr("simulator.tasks.trace_report.task.pictures", lambda *args: [])
+    data = ROOT / "tests" / "data" / "traces"
+    names = ["files/trace_several_windows", "hta_sampled_2of128", "made/one_long_pause", "made/pipeline/pipeline"]
+    asked = f"traces={','.join(str(data / name) for name in names)}"
+    assert main(["-m", "+experiment=trace_report", "workers=1", asked]) == 1
+    table = pd.read_csv(the_table())
+    assert table.traces.tolist() == [str(data / name) for name in names]
+    assert table.status.tolist() == ["ok", "refused", "ok", "partial"]
+    window, refused, pause, pipeline = (row for _, row in table.iterrows())
+    assert (window.group, window.operation, window.measured) == ("window 1, stream 20", "all_reduce", 2)
+    assert window.tax_fastest_mean == pytest.approx(319.9e-6, abs=5e-8)
+    assert (pause.ranks, pause.collectives, pause.straggler, pause.costliest) == (4, 40, 1, 3)
+    assert pause.tax_fastest_mean == pytest.approx(802.1e-6, abs=5e-8)
+    assert pause.waited == pytest.approx(4 * 40 * pause.tax_mean_mean)
+    assert pause.waited_share == pytest.approx(pause.tax_share)
+    assert "differ by up to 134 ms" in refused.error
+    assert "between two ranks" in pipeline.reason
+    out = capsys.readouterr().out
+    assert re.search(r"^traces +tax_fastest_mean +tax_share +costliest", out, re.MULTILINE)
+    assert f"failed: experiment=trace_report workers=1 traces={data / names[1]}: ends do not agree" in out
+
+
 @pytest.mark.slow
 def test_parameters_without_a_column_of_their_own_get_one(unpainted):
     assert sweep("n=4", "compute.cv=0.01,0.02", "workload.scaling=weak,strong") == 0
@@ -120,6 +148,56 @@ def test_the_same_sweep_again_runs_only_what_is_missing_or_changed(unpainted, ca
 
 def the_table_of(*overrides: str) -> Path:
     return Path("multirun") / sweep_name([*QUICK, *overrides])
+
+
+def _times(latency: float) -> str:
+    """A table of a link of 250 GB/s: 8 ranks, AllReduce."""
+    rows = [f"{size},{1e6 * (latency + size / 250e9):.6e}" for size in 2 ** np.arange(20, 30)]
+    return "\n".join(["# collective: all_reduce", "# ranks: 8", "size_bytes,time_us", *rows, ""])
+
+
+def test_a_file_that_was_measured_again_is_read_again(monkeypatch, capsys):
+    monkeypatch.setattr("simulator.tasks.calibrate.task.write_pictures", lambda *args: None)
+    asked = ["-m", "+experiment=calibrate", "nccl_tests=a.csv,b.csv", "collective=all_reduce", "ranks=8"]
+    Path("a.csv").write_text(_times(25e-6))
+    Path("b.csv").write_text(_times(50e-6))
+    age = os.stat("b.csv")
+    assert main(asked) == 0
+    assert pd.read_csv(the_table()).latency.tolist() == pytest.approx([25e-6, 50e-6], rel=1e-3)
+    assert main(asked) == 0
+    assert capsys.readouterr().out.count("done before, skipped") == 2
+    Path("b.csv").write_text(_times(75e-6))  # as long, and of the same time
+    os.utime("b.csv", ns=(age.st_atime_ns, age.st_mtime_ns))
+    assert os.stat("b.csv").st_size == age.st_size
+    assert main(asked) == 0
+    assert capsys.readouterr().out.count("done before, skipped") == 1
+    assert pd.read_csv(the_table()).latency.tolist() == pytest.approx([25e-6, 75e-6], rel=1e-3)
+    manifests = [json.loads(path.read_text()) for path in the_table().parent.glob("*/manifest.json")]
+    hashed = hashlib.sha256(Path("b.csv").read_bytes()).hexdigest()
+    assert {"b.csv": hashed} in [manifest["inputs"] for manifest in manifests]
+
+
+def test_what_a_config_reads_is_told_by_the_hints_of_what_it_constructs(tmp_path):
+    """Folders of traces by their files, lists, tables of laws, nested anywhere; what does not exist is left out."""
+    (tmp_path / "rank0").mkdir()
+    (tmp_path / "rank1").mkdir()
+    for name in ("rank0/t.json", "rank1/t.json", "s.json", "t.csv"):
+        (tmp_path / name).write_text("{}")
+
+    def named(**tree: Any) -> list[str]:
+        return [path.relative_to(tmp_path).as_posix() for path in files_read(tree)]
+
+    traces = {"_target_": "simulator.TraceReport", "name": "x", "table": {"_target_": "simulator.Columns"}}
+    assert named(**traces, traces=str(tmp_path)) == ["s.json"]
+    (tmp_path / "s.json").rename(tmp_path / "s.txt")
+    assert named(**traces, traces=str(tmp_path)) == ["rank0/t.json", "rank1/t.json"]
+    assert named(**traces, traces=[str(tmp_path / "rank1"), str(tmp_path / "t.csv")]) == ["rank1/t.json", "t.csv"]
+    fit = {"_target_": "simulator.FitLaw", "report": {**traces, "traces": []}}
+    assert named(**fit, summary=str(tmp_path / "s.txt"), traces=None) == ["s.txt"]
+    assert named(**fit, summary=None, traces=str(tmp_path / "none")) == []
+    law = {"_target_": "simulator.empirical", "table": str(tmp_path / "t.csv")}
+    assert named(_target_="simulator.Simulate", n=8, compute=law) == ["t.csv"]
+    assert named(_target_="simulator.Simulate", compute={"_target_": "simulator.Nothing", "table": "t.csv"}) == []
 
 
 @pytest.mark.slow
@@ -269,6 +347,12 @@ def test_what_cannot_be_collected_is_one_sentence(capsys):
     assert "folders must hold finished jobs" in capsys.readouterr().err
     assert main(["+experiment=collect"]) == 1
     assert "folders must be given" in capsys.readouterr().err
+
+
+def test_names_that_look_like_numbers_stay_as_they_are():
+    names = ["007", "2024_01_31", "-03", "run1"]
+    assert [_value(name) for name in names] == names
+    assert [_value(text) for text in ("0", "7", "-7", "0.5", "1e-6", "20240131")] == [0, 7, -7, 0.5, 1e-6, 20240131]
 
 
 def test_a_table_of_nothing_and_of_failures_only():

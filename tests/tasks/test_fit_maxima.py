@@ -454,6 +454,23 @@ def test_groups_are_pooled_without_taking_them_for_one_chain_of_ranks() -> None:
     assert both.ranks()["offset"].isna().all()
 
 
+@pytest.mark.parametrize("noise", [1e-3, 1e-7])
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+def test_groups_of_nearly_identical_blocks_have_a_law_of_ranks_that_differ(ranks: int, noise: float) -> None:
+    """Ranks differ by 1 % and hardly vary: another rank is drawn with the variance between ranks (ddof 1)."""
+    groups = []
+    for group in range(4):
+        rng = np.random.default_rng(group)
+        times = 16e-3 * (1 + 0.01 * rng.normal(size=ranks) + noise * rng.normal(size=(20, ranks)))
+        groups.append(summary_of(times))
+        groups[-1].blocks[0].group = f"group {group}"
+    groups[0].blocks += [own.blocks[0] for own in groups[1:]]
+    found = fitted(groups[0]).proposal
+    times = np.array([np.mean(own.blocks[0].busy, axis=0) for own in groups]) / 1e9
+    assert 0.8 < found.dependence["rank"] < 1
+    assert found.law.sd == pytest.approx(np.sqrt(times.var(axis=1, ddof=1).mean()), rel=0.05)
+
+
 @pytest.mark.slow
 def test_a_law_that_is_far_from_the_blocks_is_told() -> None:
     times = NORMAL.sample(np.random.default_rng(0), (100, 8))
@@ -462,6 +479,13 @@ def test_a_law_that_is_far_from_the_blocks_is_told() -> None:
     assert "it does not describe them" in said
     good = fitted(drawn(paper_law(parent="zero_sum"), 400), parent="zero_sum")
     assert "it does not describe them" not in " ".join(good.warnings())
+
+
+def test_waiting_that_may_count_as_compute_is_told() -> None:
+    summary = drawn(NORMAL, 100)
+    assert "may be collectives" not in " ".join(fitted(summary).warnings())
+    summary.collectives[0].reason = "4 of 8 ranks; other kernels may be collectives, too"
+    assert "other kernels may be collectives, too: what ranks wait in them" in " ".join(fitted(summary).warnings())
 
 
 @pytest.mark.slow

@@ -127,6 +127,16 @@ def test_a_relative_time_of_zero_is_one(tmp_path: Path) -> None:
     ("given", "status", "said"),
     [
         ("20240131", 0, "traces of 4 of 4 ranks"),
+        ("2024_02_01", 1, "got 20240201, and that may be 2024_0201 or 2024_02_01"),
+        ('"2024_02_01"', 0, "traces of 4 of 4 ranks"),
+        ("007", 0, "traces of 4 of 4 ranks"),
+        ("[007]", 0, "traces of 4 of 4 ranks"),
+        ("1_0", 0, "traces of 4 of 4 ranks"),
+        ("1e3", 0, "traces of 4 of 4 ranks"),
+        ("1.50", 0, "traces of 4 of 4 ranks"),
+        ("true", 0, "traces of 4 of 4 ranks"),
+        ("false", 1, "traces must be quoted where the name is a number: 'traces=\"NAME\"'; got False"),
+        ("null", 1, "traces must be a folder, a file, a pattern such as 'run/*.json.gz', or a list of these; got None"),
         ("profile_traces", 1, "its folder iteration_10 does: traces=profile_traces/iteration_10"),
         ("20240132", 1, "traces must be quoted where the name is a number: 'traces=\"NAME\"'; got 20240132"),
     ],
@@ -135,6 +145,9 @@ def test_folders_called_by_numbers_and_folders_of_folders(
     given: str, status: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     shutil.copytree(FILES / "trace_folder_names", tmp_path, dirs_exist_ok=True)
+    for name in ("007", "2024_0201", "2024_02_01", "1_0", "1e3", "1.50", "true"):
+        (tmp_path / name).symlink_to(tmp_path / "20240131")
+    monkeypatch.setattr("simulator.tasks.trace_report.task.pictures", lambda *args: [])
     monkeypatch.chdir(tmp_path)
     assert main(["+experiment=trace_report", f"traces={given}", "hydra.run.dir=out"]) == status
     out, err = capsys.readouterr()

@@ -13,7 +13,7 @@ from simulator.command.app import main
 from simulator.tasks.trace_report import words
 from simulator.tasks.trace_report.page import page
 from simulator.tasks.trace_report.pictures import pictures
-from tests.recorded import DATA, DLRM, Trace, analyse, kernel
+from tests.recorded import DATA, DLRM, MADE, Trace, analyse, kernel
 
 FRAGMENTS = [
     *("<script>alert(1)</script>", "</script><script>x</script>", "<img src=x onerror=alert(1)>", "</li></ul><b>"),
@@ -168,14 +168,29 @@ def test_a_report_without_a_tax_has_a_page_but_no_pictures(tmp_path: Path) -> No
 
 def test_pictures_say_what_was_found() -> None:
     findings = analyse(DLRM)
-    titles = {p.name: p.title for p in pictures(findings.summary, findings.tax, findings.apart)}
-    assert titles["tax_distribution"] == "Of the time in all_reduce of stream 84, ranks wait 82.8 %"
-    assert titles["stragglers"] == "Rank 4 is last in 3 of 3 all_reduce of stream 84"
+    titles = {p.name: p.title for p in pictures(findings)}
+    assert titles["tax_distribution"] == "Of the time in send_recv of stream 84, ranks wait 60.1 %"
+    assert titles["stragglers"] == "Without rank 4, send_recv of stream 84 begins 82.0 µs earlier"
+    assert titles["cause"] == "Ranks wait for GPUs that idle longer at send_recv of stream 84"
+
+
+def test_the_picture_of_stragglers_has_every_rank_and_what_it_costs() -> None:
+    """Rank 1 is 50 us late in 40 collectives, and rank 3 pauses for 30 ms before one of them."""
+    findings = analyse(MADE / "one_long_pause")
+    picture = next(p for p in pictures(findings) if p.name == "stragglers")
+    assert picture.title == "Without rank 3, all_reduce of stream 20 begins 749 µs earlier"
+    last, saved = (panel.table for panel in picture.panels)
+    assert last["x"].tolist() == saved["x"].tolist() == [0, 1, 2, 3]
+    assert last["y"].tolist() == pytest.approx([0, 97.5, 0, 2.5])
+    assert saved["y"].tolist()[3] == pytest.approx(30e3 / 40, rel=0.01)
+    assert saved["y"].tolist()[1] == pytest.approx(50, rel=0.15)  # others arrive a few us apart
+    waits = next(p for p in pictures(findings) if p.name == "tax_distribution").panels[1]
+    assert waits.log_x, "waits of 50 us beside one of 30 ms"
 
 
 def test_the_distribution_is_the_share_of_collectives_below() -> None:
     findings = analyse(DLRM)
-    picture = next(p for p in pictures(findings.summary, findings.tax, findings.apart) if p.name == "tax_distribution")
+    picture = next(p for p in pictures(findings) if p.name == "tax_distribution")
     curve = picture.panels[0].table
     curve = curve[(curve["series"] == "stream 84, all_reduce") & (curve["style"] == "line")]
     assert curve["y"].tolist() == pytest.approx([0, 100 / 3, 100 / 3, 200 / 3, 200 / 3, 100])

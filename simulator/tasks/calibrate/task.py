@@ -14,7 +14,7 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
-from simulator.checks import InputError, Rule, shown
+from simulator.checks import InputError, Reads, Rule, shown
 from simulator.files.tables import write_csv
 from simulator.network.topology import Topology
 from simulator.pictures.draw import undrawn, write_pictures
@@ -34,7 +34,7 @@ class Calibrate(Task):
     """
 
     name: str
-    nccl_tests: str
+    nccl_tests: Annotated[str, Reads()]
     topology: Topology
     collective: str | None = None
     ranks: Annotated[int, Rule(least=2)] | None = None

@@ -7,14 +7,14 @@ from typing import Any
 
 from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
-from simulator.tasks.collect.table import swept
+from simulator.tasks.collect.table import has_results, swept
 
 HOCKNEY = "without the tax (Hockney)"
 
 
 def sweep_pictures(table: pd.DataFrame) -> list[Picture]:
     """Tax, iteration time, optimal bandwidth and elasticity over the swept parameter with the most values."""
-    table = table[table["status"] == "ok"]
+    table = table[has_results(table)]
     if "wait_mean" not in table or len(table) < 2:
         return []
     parameters = swept(table)

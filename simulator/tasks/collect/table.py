@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +24,8 @@ class Point:
         name: of its folder.
         given: what was set for it, in the order in which it was.
         found: the row of its ``summary.csv``, which any task may leave; nothing for a point that failed.
-        status: ok or failed.
-        error: why it failed.
+        status: ok, partial, or anything else for a point without results.
+        error: why it has none.
     """
 
     name: str
@@ -84,8 +85,11 @@ def _finished(home: Path) -> Point:
     summary = home / "summary.csv"
     found = pd.read_csv(summary).iloc[0].to_dict() if summary.is_file() else {}
     given = _parameters(manifest.get("overrides", []))
-    status = str(found.pop("status", "ok"))
-    return Point(name=home.name, given=_by_law(given) if "law" in found else given, found=found, status=status)
+    status, error = str(found.pop("status", "ok")), found.pop("error", None)
+    return Point(
+        name=home.name, given=_by_law(given) if "law" in found else given, found=found, status=status,
+        error=None if pd.isna(error) else str(error),
+    )  # fmt: skip
 
 
 def _failed(path: Path) -> Point:
@@ -105,9 +109,10 @@ def _parameters(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    """A number where it is written as one; 007 and 2024_01_31 are names."""
     for kind in (int, float):
         try:
-            return kind(text)
+            return text if "_" in text or re.match(r"[+-]?0\d", text) else kind(text)
         except ValueError:
             continue
     return text
@@ -125,6 +130,11 @@ def sweep_table(points: Sequence[Point]) -> pd.DataFrame:
     table = pd.DataFrame([point.row for point in points], columns=columns)
     order = list(dict.fromkeys([*given, *columns]))
     return table.sort_values(order, key=_order, kind="stable").reset_index(drop=True)
+
+
+def has_results(table: pd.DataFrame) -> pd.Series[bool]:
+    """Which rows of a sweep's table are of points with results."""
+    return table["status"].isin(["ok", "partial"])
 
 
 def _order(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -32,5 +32,5 @@ class Collect(Task):
         points = read_points([Path(text) for text in self.folders], self.points)
         table = sweep_table(points)
         write_csv(table, folder / "sweep.csv")
-        wrong = [*undrawn(lambda: write_pictures(sweep_pictures(table), folder)), *failures(table)]
+        wrong = [*undrawn(lambda: write_pictures(sweep_pictures(table), folder)), *failures(points, table)]
         return Outcome(sweep_text(points, table)).lacking(wrong)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from simulator.lazy import pd
-from simulator.tasks.collect.table import Point, settings, swept
+from simulator.tasks.collect.table import Point, has_results, settings, swept
 from simulator.text import grid, one_line, printable
 
 MOST = 80  # characters of a line
@@ -17,10 +17,10 @@ def sweep_text(points: Sequence[Point], table: pd.DataFrame) -> str:
     shown = {"wait_mean": ("tax, us", 1e6), "wait_share": ("of comm.", 100), "iteration_time": ("iteration, s", 1.0),
              "bandwidth_optimal": ("B*, GB/s", 1e-9), "elasticity": ("elasticity", 1.0)}  # fmt: skip
     if "wait_mean" not in table:
-        return "\n".join([f"{len(table)} points", *_found(points, table[table["status"] == "ok"])])
-    names = swept(table[table["status"] == "ok"])
+        return "\n".join([f"{len(table)} points", *_found(points, table[has_results(table)])])
+    names = swept(table[has_results(table)])
     lines = ["  ".join([*(f"{name:>12}" for name in names), *(f"{label:>13}" for label, _ in shown.values())])]
-    for _, row in table[table["status"] == "ok"].iterrows():
+    for _, row in table[has_results(table)].iterrows():
         values = [f"{'-' if row[name] != row[name] else row[name]!s:>12}" for name in names]
         values += [f"{row[name] * scale:>13.5g}" for name, (_, scale) in shown.items()]
         lines.append(printable("  ".join(values)))
@@ -31,7 +31,7 @@ def _found(points: Sequence[Point], table: pd.DataFrame) -> list[str]:
     """What was set and differs, and the first numbers of the summaries, SI units, as many as a line holds."""
     given = settings(points)
     found = dict.fromkeys(name for point in points for name in point.found if not name.endswith("_se"))
-    numbers = [name for name in found if pd.api.types.is_numeric_dtype(table[name])]
+    numbers = [name for name in found if pd.api.types.is_numeric_dtype(table[name]) and table[name].notna().any()]
     lines: list[str] = []
     for k in range(1, len(numbers) + 1):
         values = table[numbers[:k]].to_numpy(float)
@@ -44,15 +44,11 @@ def _found(points: Sequence[Point], table: pd.DataFrame) -> list[str]:
     return [printable(line) for line in lines]
 
 
-def failures(table: pd.DataFrame) -> list[str]:
-    """Why points failed, a line each."""
-    bad = table[table["status"] != "ok"]
-    return [printable(f"failed: {_label(row)}: {row['error']}") for _, row in bad.iterrows()]
-
-
-def _label(row: pd.Series[Any]) -> str:
-    known = [name for name in row.index if name not in ("status", "error", "point") and row[name] == row[name]]
-    return " ".join(f"{name}={row[name]}" for name in known) or str(row["point"])
+def failures(points: Sequence[Point], table: pd.DataFrame) -> list[str]:
+    """Why points have no results, a line each."""
+    bad = table[~has_results(table)]
+    given = {point.name: " ".join(f"{name}={value}" for name, value in point.given.items()) for point in points}
+    return [printable(f"failed: {given[row['point']] or row['point']}: {row['error']}") for _, row in bad.iterrows()]
 
 
 def _end(value: Any, most: int = 30) -> str:

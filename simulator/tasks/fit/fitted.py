@@ -28,12 +28,14 @@ class Fitted:
         parts: of each process group all that it does between two barriers, and its kinds of blocks.
         sizes: n for which the tax is given.
         waited: group -> mean wait of a rank in the group's collectives, seconds, where the source has them.
+        doubts: what makes the times doubtful, in sentences.
     """
 
     origin: str
     parts: Sequence[Prediction]
     sizes: Sequence[int]
     waited: Mapping[str, float]
+    doubts: Sequence[str] = ()
 
     @cached_property
     def main(self) -> Prediction:
@@ -93,6 +95,7 @@ class Fitted:
     def warnings(self) -> Iterator[str]:
         """What a reader must know, a sentence each, the most important first."""
         steps, several = self.main.steps, len({part.steps.group for part in self.parts}) > 1
+        yield from self.doubts
         yield from self._of_the_wait()
         yield from self.proposal.reasons
         paper, *_ = self.main.paper_tax(steps.n)

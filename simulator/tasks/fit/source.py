@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from simulator.checks import InputError, shown, text
 from simulator.task import Progress
 from simulator.tasks.trace_report.task import TraceReport
-from simulator.traces.files import TABLES, find
+from simulator.traces.files import TABLES, Traces, find
 from simulator.traces.summary import Summary, read_summary, summarise
 from simulator.traces.tables import Columns
 from simulator.traces.times_table import summary_of_times
 
 
-def check_source(traces: str | int | float | Sequence[str] | None, summary: str | None) -> None:
+def check_source(traces: Traces | None, summary: str | None) -> None:
     """Raise InputError unless one of the two is given."""
     if (traces is None) == (summary is None):
         both = "not both" if traces is not None else "neither is given"
@@ -25,7 +24,7 @@ def check_source(traces: str | int | float | Sequence[str] | None, summary: str 
 
 
 def measured(
-    traces: str | int | float | Sequence[str] | None,
+    traces: Traces | None,
     summary: str | None,
     report: TraceReport,
     progress: Progress | None,
@@ -42,8 +41,8 @@ def measured(
     report = replace(report, traces=traces)
     table = table_of_times(report)
     found = summarise(report.find(progress)) if table is None else summary_of_times(table, report.table or Columns())
-    given = list(traces) if isinstance(traces, list | tuple) else [str(traces)]
-    return found, f"{len(given)} files" if len(given) > 1 else _of(Path(given[0]).name)
+    given = list(traces) if isinstance(traces, list | tuple) else [traces]
+    return found, f"{len(given)} files" if len(given) > 1 else _of(Path(str(given[0])).name)
 
 
 def table_of_times(report: TraceReport) -> Path | None:

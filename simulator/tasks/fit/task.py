@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.checks import MAX_RANKS, InputError, Rule, shown, text
+from simulator.checks import MAX_RANKS, InputError, Reads, Rule, shown, text
 from simulator.files.tables import write_csv
 from simulator.lazy import pd
 from simulator.pictures.draw import undrawn, write_pictures
@@ -33,6 +33,8 @@ from simulator.tasks.fit.prediction import Prediction
 from simulator.tasks.fit.source import check_source, measured
 from simulator.tasks.fit.steps import Measure, Steps, steps_of
 from simulator.tasks.trace_report.task import TraceReport
+from simulator.traces.align import OTHERS
+from simulator.traces.files import Traces
 from simulator.traces.summary import Summary, write_summary
 
 FAMILIES = ("tail", "gumbel", "gev")
@@ -67,8 +69,8 @@ class FitLaw(Task):
 
     name: str
     report: TraceReport
-    traces: str | int | float | Sequence[str] | None = None
-    summary: str | None = None
+    traces: Traces | None = None
+    summary: Annotated[str, Reads()] | None = None
     measure: Measure = "busy"
     group: str | Sequence[str] | None = None
     block: str | None = None
@@ -140,11 +142,13 @@ class FitLaw(Task):
                 duration = np.array(own.duration, dtype=float) / 1e9
                 tax = float((duration.mean(axis=1) - duration.min(axis=1)).mean())
                 waited[own.group] = waited.get(own.group, 0.0) + tax
-        return self.of_steps(steps, origin, waited)
+        return self.of_steps(steps, origin, waited, list(doubts(summary)))
 
-    def of_steps(self, steps: Sequence[Steps], origin: str, waited: Mapping[str, float] | None = None) -> Fitted:
+    def of_steps(
+        self, steps: Sequence[Steps], origin: str, waited: Mapping[str, float] | None = None, doubts: Sequence[str] = ()
+    ) -> Fitted:
         """Fit the tail law to steps; ``waited`` is how long each group waits in its collectives, seconds."""
-        return Fitted(origin, [self._prediction(own) for own in steps], self.sizes, waited or {})
+        return Fitted(origin, [self._prediction(own) for own in steps], self.sizes, waited or {}, doubts)
 
     def _prediction(self, steps: Steps) -> Prediction:
         return Prediction(steps, self.replicates, self.seed, self.level)
@@ -175,13 +179,14 @@ class FitLaw(Task):
         family: Family = "gev" if self.family == "gev" else "gumbel"
         if family not in laws:
             raise InputError("family", f"must be gumbel, since there is no GEV fit: {no_gev}")
+        proposal = propose(sample, laws[family].fit, parts, self.parent or "spliced", self.ranks_per_node)
+        for doubt in doubts(summary):
+            proposal = proposal.because(doubt)
         return MaximaFit(
             origin=origin, sample=sample, laws=laws, no_gev=no_gev, distance=distance,
             ratio=gumbel_or_gev(z) if "gev" in laws else None, stability=self._stability(sample, clusters),
-            family=family,
-            proposal=propose(sample, laws[family].fit, parts, self.parent or "spliced", self.ranks_per_node),
-            sizes=self.sizes, level=self.level, run=run, parts=parts, doubled=_doubled(sample),
-            prediction=self._of_one_kind(sample),
+            family=family, proposal=proposal, sizes=self.sizes, level=self.level, run=run, parts=parts,
+            doubled=_doubled(sample), prediction=self._of_one_kind(sample),
         )  # fmt: skip
 
     @property
@@ -241,6 +246,12 @@ class FitLaw(Task):
             return max_stability(rows, clusters, "gumbel", self._centring, self.replicates, self.seed, 1 - LEVEL)
         except InputError:  # ranks of half a block that never differ
             return None
+
+
+def doubts(summary: Summary) -> Iterator[str]:
+    """What makes the times of a summary doubtful, in sentences."""
+    if any(OTHERS in own.reason for own in summary.collectives):
+        yield f"{OTHERS}: what ranks wait in them counts as compute here (see the trace report)"
 
 
 def tables(found: Fitted | MaximaFit) -> dict[str, pd.DataFrame]:

@@ -16,8 +16,9 @@ TERMS = {
     "first rank waits for the last, which waits for nobody; its mean and 99 % quantile over collectives",
     "tax of the median rank": "how much longer the median kernel is than the shortest",
     "share": "of the time that all ranks spend in these collectives, what part is waiting",
-    "causes, without it": "the tax of the collectives at which a rank is last, as a share of all; and what would "
-    "be left were it not waited for, while the others arrive as they did",
+    "costs, causes, without it": "a rank costs what is saved without it: how much earlier collectives would begin were "
+    "it not waited for, while the others arrive as they did; it causes the tax of the collectives at which it is last, "
+    "as a share of all",
     "receiver waits, sender waits": "how much longer the kernel of a receive is than that of its send, with which it "
     "ends, or the other way round",
     "status": "ok: kernels of all ranks end together, so that they are the same collectives; partial: ranks or "

@@ -17,13 +17,13 @@ from simulator.tasks.trace_report.pictures import pictures
 from simulator.traces import tables
 from simulator.traces.align import Group, align, clocks_of
 from simulator.traces.blocks import COLUMNS, between_collectives
-from simulator.traces.files import TABLES, find
+from simulator.traces.files import TABLES, Traces, find
 from simulator.traces.findings import Findings, findings_of
 from simulator.traces.ranks import Job
 from simulator.traces.reader import read_job
 from simulator.traces.summary import summarise, write_summary
 from simulator.traces.trace import RankTrace
-from simulator.traces.waiting import BY_NAME, Waiting, as_collectives, unnamed
+from simulator.traces.waiting import Waiting, as_collectives, unnamed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class TraceReport(Task):
     """
 
     name: str
-    traces: str | int | float | Sequence[str]
+    traces: Traces
     table: tables.Columns | None = None
     ranks: Sequence[Annotated[int, Rule(least=0)]] | None = None
     broken: Literal["stop", "skip", "keep"] = "stop"
@@ -79,8 +79,7 @@ class TraceReport(Task):
             groups += own
             blocks.append(_blocks(own, measured))
             traces += measured
-            said = {one.name for one in waiting}  # of an earlier window
-            waiting += [one for one in found if one.name not in said]
+            waiting += [replace(one, where=name) for one in found]
         table = pd.concat([part for part in blocks if len(part)] or blocks[:1], ignore_index=True)
         return findings_of(groups, table, tolerance, traces, job.left_out, notes, waiting)
 
@@ -104,7 +103,7 @@ class TraceReport(Task):
         names: list[str] = []
 
         def draw() -> None:
-            shown = pictures(findings.summary, findings.tax, findings.apart)
+            shown = pictures(findings)
             write_pictures(shown, folder)
             names.extend(picture.name for picture in shown)
 
@@ -124,11 +123,14 @@ class TraceReport(Task):
 def _matched(traces: Sequence[RankTrace], tolerance: int) -> tuple[list[Group], Sequence[RankTrace], list[Waiting]]:
     """Process groups, traces and kernels that wait; those that behave like collectives are among the traces' own."""
     groups = align(traces, tolerance)
-    waiting = unnamed(traces, tolerance, clocks_of(groups))
-    behaving = [found for found in waiting if found.doubt != BY_NAME]
+    waited = sum(
+        int(own.duration.sum() - own.duration.min(axis=1).sum() * len(own.ranks)) for own in groups if own.timed
+    )
+    waiting = unnamed(traces, tolerance, clocks_of(groups), waited)
+    behaving = [found for found in waiting if found.ranks or found.hides]
     if behaving:
         traces = as_collectives(traces, behaving)
-        groups = align(traces, tolerance, doubtful=any(found.doubt for found in behaving))
+        groups = align(traces, tolerance, doubtful=any(found.hides for found in behaving))
     return groups, traces, waiting
 
 

@@ -90,17 +90,16 @@ def _stragglers(summary: pd.DataFrame) -> Iterator[str]:
         else:
             yield often
             yield (
-                f"{who} {row['costliest']} causes most, {percent(row['costliest_caused'])} of the tax in "
-                f"{row['costliest_last']:,} of {row['collectives']:,}{_saved(row)}"
+                f"{who} {row['costliest']} costs most: last in {row['costliest_last']:,} of {row['collectives']:,}, it "
+                f"causes {percent(row['costliest_caused'])} of the tax{_saved(row)}"
             )
 
 
 def _saved(row: Mapping[str, Any]) -> str:
-    """What there is to gain from the costliest rank."""
-    return (
-        f"; without it a collective begins {duration(row['costliest_saved'])} earlier, and the mean rank waits "
-        f"{duration(row['costliest_without'])} instead of {duration(row['tax_mean_mean'])}"
-    )
+    """What there is to gain from the costliest rank; the mean of others may be more than that of all ranks."""
+    less = f", and the mean rank waits {duration(row['costliest_without'])} instead of {duration(row['tax_mean_mean'])}"
+    gained = less if row["ranks"] > 2 and row["costliest_without"] < row["tax_mean_mean"] else ""
+    return f"; without it a collective begins {duration(row['costliest_saved'])} earlier{gained}"
 
 
 def _explanation_rows(explanation: pd.DataFrame) -> Iterator[Sequence[str]]:
@@ -140,14 +139,14 @@ def _block_rows(blocks: pd.DataFrame) -> Iterator[Sequence[str]]:
 def _waiting(found: Waiting) -> str:
     """What to say of a kernel that no name says is a collective."""
     name = kernels.short(found.name)
-    time, key = f"{percent(found.share)} of the GPU time", f"collective_kernels=[{name}]"
+    whose, time, key = found.where + name, f"{percent(found.share)} of the GPU time", f"collective_kernels=[{name}]"
     if not found.ranks:
-        return (
-            f"{name} may wait for other ranks, {found.doubt}; {time}, counted as compute ({key} if it is a collective)"
-        )
+        hides = ", so that it may hide a straggler" if found.hides else ""
+        may = f"{whose} may wait for other ranks, {found.doubt}; {time}"
+        return f"{may}, counted as compute{hides} ({key} if it is a collective)"
     what = "communication between ranks" if found.paired else "a collective"
     return (
-        f"{name} looks like {what}: on {len(found.ranks)} ranks it ends together where it starts apart; {time}, not "
+        f"{whose} looks like {what}: on {len(found.ranks)} ranks it ends together where it starts apart; {time}, not "
         f"counted as compute ({key} says that it is one)"
     )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from simulator.checks import InputError, Rule
+from simulator.checks import InputError, Reads, Rule
 from simulator.files.tables import write_csv
 from simulator.laws import EmpiricalBlocks, Law
 from simulator.lazy import pd
@@ -27,6 +27,7 @@ from simulator.tasks.validate.job import LEAST_STEPS, Job, jobs_of, left_out
 from simulator.tasks.validate.pictures import pictures
 from simulator.tasks.validate.simulate import simulated_runs
 from simulator.tasks.validate.words import text_of
+from simulator.traces.files import Traces
 from simulator.traces.summary import Summary
 
 LEAST_HELD_OUT = 40  # steps from which on laws are held against others than they were fitted to
@@ -73,8 +74,8 @@ class Validate(Task):
 
     name: str
     fit: FitLaw
-    traces: str | int | float | Sequence[str] | None = None
-    summary: str | None = None
+    traces: Traces | None = None
+    summary: Annotated[str, Reads()] | None = None
     measure: Literal["busy", "gap"] = "busy"
     group: str | None = None
     operation: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
@@ -19,6 +19,8 @@ from simulator.tasks.fit.maxima.sample import Sample
 from simulator.text import percent
 
 PERSISTENT = 0.5  # share of the variance between ranks above which maxima are one rank's times, and no extremes
+SHARES = ("common", "node", "rank", "offsets")  # arguments of ``dependent`` that add up to less than 1
+LEAST_OWN = 1e-4  # share of the variance that is a rank's own noise, more than rounding
 DIGITS = 6  # of a fitted number: more than any sample supports
 MOST_NORMAL = 0.14  # coefficient of variation above which normal times are negative too often
 FARTHEST = 8.0  # standard deviations of a score
@@ -139,12 +141,25 @@ def _dependence(
         found["offsets"] = [_short(offset / sqrt(parts.total)) for offset in parts.offsets]
     elif believed("rank"):
         found["rank"] = _short(parts.rank / parts.total)
+    found |= _with_room({name: found[name] for name in SHARES if name in found})
     if believed("spreads"):
         least = 1.01 * max(parts.spreads) / MOST_UNLIKE  # also of a rank that never varies: a law has no spread of 0
         found["spreads"] = [_short(max(spread, least)) for spread in parts.spreads]
     if believed("memory"):
         found["memory"] = _short(parts.memory)
     return found
+
+
+def _with_room(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Shares of the variance, and offsets, made less where they leave a rank next to no noise of its own: no law has
+    none, and rounding could take it away."""
+    fixed = float(np.mean(np.square(parts.get("offsets", [0.0]))))
+    whole = fixed + sum(value for name, value in parts.items() if name != "offsets")
+    if whole <= 1 - LEAST_OWN:
+        return dict(parts)
+    less = (1 - LEAST_OWN) / whole
+    return {name: [_short(offset * sqrt(less)) for offset in value] if name == "offsets" else _short(value * less)
+            for name, value in parts.items()}  # fmt: skip
 
 
 def _short(value: float) -> float:
