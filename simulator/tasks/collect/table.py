@@ -14,6 +14,11 @@ from simulator.lazy import pd
 from simulator.simulation.results import GLOSSARY
 from simulator.text import one_line
 
+MEASURED = (
+    "wait_mean", "wait_share", "wait_model", "iteration_time", "iteration_time_model", "latency", "transfer",
+    "elasticity", "bandwidth_optimal", "bandwidth_optimal_hockney",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
@@ -125,6 +130,12 @@ def sweep_table(points: Sequence[Point]) -> pd.DataFrame:
     table = pd.DataFrame([point.row for point in points], columns=columns)
     order = list(dict.fromkeys([*given, *columns]))
     return table.sort_values(order, key=_order, kind="stable").reset_index(drop=True)
+
+
+def of_simulations(table: pd.DataFrame) -> bool:
+    """Whether a sweep's finished points have the numbers of a simulation; a task of one's own may have some of them."""
+    found = table[table["status"] == "ok"]
+    return all(name in found and pd.api.types.is_numeric_dtype(found[name]) for name in MEASURED)
 
 
 def _order(column: pd.Series[Any]) -> pd.Series[Any]:
