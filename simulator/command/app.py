@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 COLLECT = {"_target_": "simulator.Collect", "name": "collect"}  # what a sweep ends with
 SAME = 1.0  # seconds within which signals are taken for one
+LONGEST = 1500  # characters of a sentence
 PATIENCE = 2.0  # seconds of silence before a progress bar appears
 
 
@@ -348,7 +349,8 @@ def _foreign(error: BaseException) -> str:
 
     package = Path(__file__).parents[1]
     ours = [str(package), str(package.parent / "topologies")]
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    # Frozen and compiled modules name files that are not there.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.isfile(frame.filename)]
     last = frames[-1] if frames else None
     if last is None or last.filename.startswith((*ours, sys.prefix, sys.base_prefix)):
         return ""
@@ -357,5 +359,6 @@ def _foreign(error: BaseException) -> str:
 
 def _say(sentence: str, status: int) -> int:
     line = " ".join(sentence.splitlines())
+    line = line if len(line) <= LONGEST else f"{line[: LONGEST - 60]}... {line[-50:]}"  # a library quoting a file
     print("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), file=sys.stderr)
     return status

@@ -64,6 +64,14 @@ def test_all_combinations_in_one_tidy_table(capsys):
     assert "#3 " in capsys.readouterr().out
 
 
+def test_a_name_that_is_no_utf_8_is_a_failed_point_with_its_escape(unpainted):
+    assert sweep("n=4", 'name="a\udce9b",c') == 1
+    table = pd.read_csv(the_table())
+    assert table.status.tolist() == ["failed", "ok"]
+    assert table["name"][0] == r'"a\udce9b"'
+    assert "must not have control characters" in table.error[0]
+
+
 def test_rows_are_in_the_order_of_what_was_swept(unpainted):
     assert sweep("topology=torus3d", "n=8,64,512,4096") == 0
     table = pd.read_csv(the_table())

@@ -81,7 +81,7 @@ def _read(home: Path, reader: Callable[[Path], Point]) -> Point:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         why = one_line(str(error)) if isinstance(error, OSError | ValueError) else "not what was written there"
         told = f"{home.name} cannot be read ({why}): remove it and run the point again"
-        return Point(name=home.name.removesuffix(FAILED), given={}, status="failed", error=told)
+        return Point(name=_legible(home.name.removesuffix(FAILED)), given={}, status="failed", error=_legible(told))
 
 
 def _finished(home: Path) -> Point:
@@ -90,13 +90,20 @@ def _finished(home: Path) -> Point:
     found = pd.read_csv(summary).iloc[0].to_dict() if summary.is_file() else {}
     given = _parameters(manifest.get("overrides", []))
     status = str(found.pop("status", "ok"))
-    return Point(name=home.name, given=_by_law(given) if "law" in found else given, found=found, status=status)
+    return Point(
+        name=_legible(home.name), given=_by_law(given) if "law" in found else given, found=found, status=status
+    )
 
 
 def _failed(path: Path) -> Point:
     record = json.loads(path.read_text(encoding="utf-8"))
-    given, error = _by_law(_parameters(record["overrides"])), str(record["error"])
-    return Point(name=path.name.removesuffix(FAILED), given=given, status="failed", error=error)
+    given, error = _by_law(_parameters(record["overrides"])), _legible(str(record["error"]))
+    return Point(name=_legible(path.name.removesuffix(FAILED)), given=given, status="failed", error=error)
+
+
+def _legible(text: str) -> str:
+    """Text as tables take it: what a name that is no UTF-8 became in Python or JSON (lone surrogates) as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _by_law(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,7 +112,7 @@ def _by_law(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(overrides: Sequence[str]) -> dict[str, Any]:
-    pairs = (override.partition("=") for override in overrides)
+    pairs = (_legible(override).partition("=") for override in overrides)
     return {key.lstrip("+"): _value(text) for key, _, text in pairs if key != "timeout"}
 
 

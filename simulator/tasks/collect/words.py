@@ -19,7 +19,8 @@ def sweep_text(points: Sequence[Point], table: pd.DataFrame) -> str:
     if not of_simulations(table):
         return "\n".join([f"{len(table)} points", *_found(points, table[table["status"] == "ok"])])
     names = swept(table[table["status"] == "ok"])
-    lines = [printable("  ".join([*(f"{name:>12}" for name in names), *(f"{label:>13}" for label, _ in shown.values())]))]
+    head = [*(f"{name:>12}" for name in names), *(f"{label:>13}" for label, _ in shown.values())]
+    lines = [printable("  ".join(head))]
     for _, row in table[table["status"] == "ok"].iterrows():
         values = [f"{'-' if row[name] != row[name] else row[name]!s:>12}" for name in names]
         values += [f"{row[name] * scale:>13.5g}" for name, (_, scale) in shown.items()]
