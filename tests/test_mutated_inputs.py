@@ -304,7 +304,7 @@ def fault(argv: list[str], status: int, out: str, error: str) -> str:
         return f"status {status}"
     if not all(c.isprintable() for c in (out + error).replace("\n", "")):
         return "steers the terminal"
-    if "pictures left out" in out:
+    if "pictures left out" in out and "timeout must be longer" not in out:
         return "pictures left out"
     if "-m" in argv or "--multirun" in argv:
         return "" if out or said else "silent"

@@ -64,6 +64,12 @@ def test_all_combinations_in_one_tidy_table(capsys):
     assert "#3 " in capsys.readouterr().out
 
 
+def test_what_was_set_to_a_number_beyond_64_bits_stays_text(unpainted):
+    assert sweep("n=4", f"seed=1,{'9' * 400}") == 1
+    table = pd.read_csv(the_table(), dtype=str)
+    assert dict(zip(table.status, table.seed, strict=True)) == {"ok": "1", "failed": "9" * 400}
+
+
 def test_a_name_that_is_no_utf_8_is_a_failed_point_with_its_escape(unpainted):
     assert sweep("n=4", 'name="a\udce9b",c') == 1
     table = pd.read_csv(the_table())

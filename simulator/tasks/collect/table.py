@@ -117,11 +117,13 @@ def _parameters(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
+    """A number where it is one that a table takes, which ends at 64 bits; else the text."""
     for kind in (int, float):
         try:
-            return kind(text)
+            value = kind(text)
         except ValueError:
             continue
+        return value if isinstance(value, float) or abs(value) < 2**63 else text
     return text
 
 
