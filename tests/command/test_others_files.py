@@ -56,7 +56,7 @@ def test_a_shown_config_steers_no_terminal(
     out = capsys.readouterr().out
     assert 'name: "a\\u202Eb"\n' in out
     assert yaml.safe_load(out)["name"] == "a\u202eb"
-    assert list(yaml.safe_load(out))[0] == "machine"
+    assert next(iter(yaml.safe_load(out))) == "machine"
 
 
 def test_interpolations_in_bounds_and_a_typed_environment_are_taken(

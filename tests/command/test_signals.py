@@ -70,7 +70,8 @@ def test_a_sweep_that_nobody_reads_on_ends(
     monkeypatch.chdir(tmp_path)
     points = ",".join(str(n) for n in range(4, 60))
     with command("-m", f"n={points}", "iterations=2", "workload.layers=1", "plots=false", *launcher) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         assert ": done in " in process.stdout.readline()
         process.stdout.close()
         error = process.stderr.read()
