@@ -8,6 +8,13 @@ What a config, a plug-in or a script of yours may name is here, whatever file it
 from __future__ import annotations
 
 import sys
+
+if sys.argv[:1] == ["-m"] and "simulator" in sys.orig_argv:  # the command, which attends to Ctrl-C only later
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing is written yet: it ends without a traceback
+
 from typing import TYPE_CHECKING, Any
 
 from simulator.names import HOME, Moved

@@ -115,3 +115,26 @@ def test_a_task_that_returns_no_outcome_is_told(returned: str, folder: Path, cap
     assert main(["--config-dir", ".", "task=bad", "plugins=[bad]", "hydra.run.dir=out"]) == 1
     assert "execute of Bad must return an Outcome with a text; got" in capsys.readouterr().err
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(("raises", "sentence"), [
+    ("open('nowhere.csv')", "error in {file}:8: FileNotFoundError: [Errno 2] No such file or directory: 'nowhere.csv'"),
+    ("raise OSError(111, 'Connection refused')", "error in {file}:8: ConnectionRefusedError: [Errno 111]"),
+    ("raise OSError(28, 'No space left on device')", "error: output folder {out} must have room for more than 4 bytes"),
+    ("open(folder / 'no' / 'x', 'w')", "error: output folder {out} cannot be written: No such file or directory"),
+])  # fmt: skip
+def test_an_error_of_the_system_in_a_task_is_told_where_it_arose(
+    raises: str, sentence: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The output folder is to blame for what is written into it alone."""
+    name = f"mine_{len(raises)}"
+    lines = ["from simulator import Task", "class Mine(Task):", "    def __init__(self, name):", "        pass"]
+    lines += ["    def execute(self, folder, progress=None):", "        (folder / 'a').write_text('half')", ""]
+    (folder / f"{name}.py").write_text("\n".join([*lines, f"        {raises}"]))
+    (folder / "task" / "mine.yaml").write_text(f"# @package _global_\n_target_: {name}.Mine\nname: x\n")
+    monkeypatch.syspath_prepend(folder)
+    assert main(["--config-dir", ".", "task=mine", f"plugins=[{name}]", "hydra.run.dir=out"]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(sentence.format(file=folder / f"{name}.py", out=folder / "out"))
+    assert error.count("\n") == 1
+    assert not list(folder.glob("*out*"))

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 COLLECT = {"_target_": "simulator.Collect", "name": "collect"}  # what a sweep ends with
 SAME = 1.0  # seconds within which signals are taken for one
+OUT_OF_MEMORY = ("failed to map segment", "can't start new thread", "Cannot allocate memory")  # as systems say it
+LONGEST = 1500  # characters of a sentence
 PATIENCE = 2.0  # seconds of silence before a progress bar appears
 
 
@@ -96,8 +98,17 @@ def _run(argv: list[str]) -> int:
         outcome = _perform(job, _inputs(job))
     from simulator.task import FOLDER
 
-    text = outcome.text.replace(FOLDER, shlex.quote(str(_shown(job.folder))))
-    print(f"{text}\n\nWritten to {_shown(job.folder)}", flush=True)
+    return _tell(outcome, outcome.text.replace(FOLDER, shlex.quote(str(_shown(job.folder)))), job.folder)
+
+
+def _tell(outcome: Outcome, text: str, folder: Path) -> int:
+    """Print what was found and where it is, and return the exit status; where that cannot be, the folder stays."""
+    try:
+        print(f"{text}\n\nWritten to {_shown(folder)}", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise InputError(f"the result cannot be printed: {error.strerror}; it is in {_shown(folder)}") from error
     return 0 if outcome.ok else 1
 
 
@@ -146,8 +157,7 @@ def _sweep(loader: Loader, config: DictConfig) -> int:
             raise
         with whole_files(folder) as partial:
             outcome = build({**COLLECT, "folders": [str(folder)], "points": points}).execute(partial)
-    print(f"\n{outcome.text}\n\nWritten to {_shown(folder)}", flush=True)
-    return 0 if outcome.ok else 1
+    return _tell(outcome, f"\n{outcome.text}", folder)
 
 
 def _job(config: DictConfig) -> str:
@@ -181,6 +191,8 @@ def _job(config: DictConfig) -> str:
     except BaseException as error:
         if _interruption(error):
             raise
+        if isinstance(error, BrokenPipeError):  # nobody reads on: the sweep ends, as by the signal of that name
+            raise _Stopped(signal.SIGPIPE) from error
         if not points.is_done(folder, key):  # the same sweep, started twice, may have done it meanwhile
             print(label, end=": ", file=sys.stderr, flush=True)
             _report(error)
@@ -333,12 +345,12 @@ def _report(error: BaseException) -> int:
         return 1
     if isinstance(error, InputError):
         return _say(f"error: {error}", 1)
-    if isinstance(error, OSError):
-        return _say(f"error: {error.filename or 'input or output'}: {error.strerror or error}", 1)
-    if isinstance(error, MemoryError):
-        return _say("error: n and iterations must fit into memory; it ran out", 1)
     text = f"{type(error).__name__}: {_words(error)}"
+    if isinstance(error, MemoryError) or any(sign in text for sign in OUT_OF_MEMORY):
+        return _say("error: memory ran out; a smaller n, fewer iterations or smaller files need less", 1)
     where = _foreign(error)
+    if isinstance(error, OSError) and not where:
+        return _say(f"error: {error.filename or 'input or output'}: {error.strerror or error}", 1)
     if where:
         return _say(f"error in {where}: {text} (SIMULATOR_TRACEBACK=1 prints the traceback)", 1)
     return _say(f"internal error: {text}; please report it (SIMULATOR_TRACEBACK=1 prints the traceback)", 1)
@@ -358,7 +370,8 @@ def _foreign(error: BaseException) -> str:
 
     package = Path(__file__).parents[1]
     ours = [str(package), str(package.parent / "topologies")]
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    # Frozen and compiled modules name files that are not there.
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if os.path.isfile(frame.filename)]
     last = frames[-1] if frames else None
     if last is None or last.filename.startswith((*ours, sys.prefix, sys.base_prefix)):
         return ""
@@ -367,5 +380,6 @@ def _foreign(error: BaseException) -> str:
 
 def _say(sentence: str, status: int) -> int:
     line = " ".join(sentence.splitlines())
+    line = line if len(line) <= LONGEST else f"{line[: LONGEST - 60]}... {line[-50:]}"  # a library quoting a file
     print("".join(c if c.isprintable() else ascii(c)[1:-1] for c in line), file=sys.stderr)
     return status

@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml  # type: ignore[import-untyped]
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -120,7 +121,11 @@ def show(config: DictConfig, what: str, package: str | None, resolve: bool) -> s
     shown = OmegaConf.select(OmegaConf.create(tree), package) if package else OmegaConf.create(tree)
     if shown is None:
         raise InputError("--package", f"must be a key of the config; got {package!r}{nearest(package, keys(tree))}")
-    return OmegaConf.to_yaml(shown) if OmegaConf.is_config(shown) else f"{shown}\n"
+    text = OmegaConf.to_yaml(shown) if OmegaConf.is_config(shown) else f"{shown}\n"
+    if all(char.isprintable() for char in text.replace("\n", "")):
+        return text
+    plain = OmegaConf.to_container(shown) if OmegaConf.is_config(shown) else shown
+    return yaml.safe_dump(plain, sort_keys=False)  # with escapes for what could steer a terminal
 
 
 def overrides_of(hydra: Any) -> tuple[str, ...]:

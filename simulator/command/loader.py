@@ -103,6 +103,8 @@ class Loader(ConfigLoaderImpl):
             check_interpolations(OmegaConf.to_container(config, resolve=False))
         except InputError:
             raise
+        except AssertionError as error:  # of Hydra's, about an entry such as {"": ring}
+            raise InputError("defaults must have a group and an option in each entry of their list") from error
         except (HydraException, OmegaConfBaseException, ValueError, TypeError, RecursionError) as error:
             raise InputError(self._explain(error, overrides, run_mode)) from error
         config.hydra.overrides.task = [str(o.input_line) for o in typed if not o.is_hydra_override()]

@@ -23,10 +23,8 @@ def make_folder(folder: Path) -> None:
     Raises:
         InputError: when it cannot be made.
     """
-    try:
+    with _writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(_unwritable(folder, error)) from error
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -65,46 +63,55 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         InputError: when the folder cannot be written, is full, or holds files.
     """
     folder = Path(os.path.realpath(folder))
-    try:
+    with _writable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        if folder.exists():
-            if any(folder.iterdir()):
-                another = "name another one with hydra.run.dir=FOLDER"
-                raise InputError(f"output folder {folder} already holds files; {another}")
-            with whole_files(folder) as partial:
-                yield partial
-            return
-        tidy(folder.parent)
-        partial = folder.parent / partial_name(folder.name)
-        partial.mkdir()
-        try:
+        found = folder.exists()
+        if found and any(folder.iterdir()):
+            another = "name another one with hydra.run.dir=FOLDER"
+            raise InputError(f"output folder {folder} already holds files; {another}")
+        if not found:
+            tidy(folder.parent)
+    if found:
+        with whole_files(folder) as partial:
             yield partial
-            os.replace(partial, folder)
-        except OSError as error:
-            raise InputError(_unwritable(folder, error, partial)) from error
-        finally:
-            if partial.exists():
-                shutil.rmtree(partial, ignore_errors=True)
-    except OSError as error:
-        raise InputError(_unwritable(folder, error)) from error
+        return
+    with _temporary(folder.parent / partial_name(folder.name), folder) as partial:
+        yield partial
+        os.replace(partial, folder)
 
 
 @contextlib.contextmanager
 def whole_files(folder: Path) -> Iterator[Path]:
     """Files that replace those of the same name in an existing folder, each whole, once all of them are written."""
-    partial = folder / partial_name("files")
+    with _temporary(folder / partial_name("files"), folder) as partial:
+        yield partial
+        for path in sorted(partial.iterdir()):
+            os.replace(path, folder / path.name)
+
+
+@contextlib.contextmanager
+def _writable(folder: Path) -> Iterator[None]:
     try:
-        partial.mkdir(parents=True)
-        try:
-            yield partial
-            for path in sorted(partial.iterdir()):
-                os.replace(path, folder / path.name)
-        except OSError as error:
-            raise InputError(_unwritable(folder, error, partial)) from error
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+        yield
     except OSError as error:
         raise InputError(_unwritable(folder, error)) from error
+
+
+@contextlib.contextmanager
+def _temporary(partial: Path, folder: Path) -> Iterator[Path]:
+    """A folder for what becomes ``folder``, removed in the end; what else goes wrong meanwhile is not its fault."""
+    with _writable(folder):
+        partial.mkdir(parents=True)
+    try:
+        yield partial
+    except OSError as error:
+        # A write names no file; what names another one is of a task that reads it.
+        names = str(error.filename).startswith(str(partial)) if error.filename else error.errno in (*FULL, errno.EIO)
+        if not names:
+            raise
+        raise InputError(_unwritable(folder, error, partial)) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def partial_name(name: str) -> str:

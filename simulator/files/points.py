@@ -35,7 +35,7 @@ def point_key(tree: Mapping[str, Any], modules: Sequence[str] = (), inputs: Mapp
 def sweep_name(overrides: Iterable[str]) -> str:
     """Name of a sweep's folder: the same for the same overrides in any order, however they are launched."""
     own = sorted(text for text in overrides if not text.lstrip("+~").startswith(("hydra.", "hydra/", "timeout=")))
-    return hashlib.sha256("\n".join(own).encode()).hexdigest()[:10]
+    return hashlib.sha256("\n".join(own).encode("utf-8", "backslashreplace")).hexdigest()[:10]
 
 
 def record_failure(folder: Path, key: str, overrides: Sequence[str], error: str) -> None:

@@ -28,14 +28,14 @@ def read_table(path: Path, columns: Iterable[str]) -> pd.DataFrame:
     Raises:
         InputError: for a file that is no table, one that names a column twice, and one that lacks a column.
     """
+    kind = "Parquet" if path.name.lower().endswith(".parquet") else "CSV"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows of another length than the header
-            if path.name.endswith(".parquet"):
-                kind, frame = "Parquet", pd.read_parquet(path)
+            if kind == "Parquet":
+                frame = pd.read_parquet(path)
                 names = [str(name) for name in frame.columns]
             else:
-                kind = "CSV"
                 names = pd.read_csv(path, comment="#", header=None, nrows=1, dtype=str).iloc[0].tolist()
                 frame = pd.read_csv(path, comment="#", index_col=False, low_memory=False)
     except Exception as error:  # parsers, decoders and decompressors raise errors of many kinds

@@ -486,3 +486,15 @@ def test_a_full_disk_is_told_with_how_much_was_too_much(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert re.fullmatch(r"error: output folder .*out must have room for more than \d+ bytes: .*\n", done.stderr)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+@pytest.mark.slow
+def test_a_result_that_cannot_be_printed_is_kept_and_named(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "simulator", *QUICK, "hydra.run.dir=out"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=env, timeout=PATIENCE)
+    assert done.returncode == 1
+    assert done.stderr == "error: the result cannot be printed: No space left on device; it is in out\n"
+    assert (tmp_path / "out" / "manifest.json").is_file()

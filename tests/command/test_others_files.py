@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import yaml  # type: ignore[import-untyped]
 
 from simulator.command.app import main
 from tests.process import PATIENCE
@@ -24,6 +25,7 @@ FILES = {
     "long": (f"name: {'x' * 2_000_000}\n", "mine.yaml must be at most 1,000,000 bytes"),
     "keys": ("w:\n" + "".join(f"  k{i}: 1\n" for i in range(10**5)), "mine.yaml must be at most 1,000,000 bytes"),
     "chain": ("name: ${k3000}\nk0: x\n" + "".join(f"k{i}: ${{k{i - 1}}}\n" for i in range(1, 3001)), "in a cycle"),
+    "no group": ('defaults: [{"": ring}]\n', "defaults must have a group and an option in each entry of their list"),
     "cycle": ("name: ${q}\nq: ${name}\n", "name cannot be resolved: Recursive interpolation"),
 }
 
@@ -43,6 +45,19 @@ def test_a_config_of_others_is_one_sentence(
     assert sentence in error
     assert error.count("\n") == 1
     assert "must-not-be-shown" not in error
+
+
+def test_a_shown_config_steers_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text(f"{HEAD}name: a\u202eb\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["--config-dir", ".", "+experiment=mine", "--cfg", "job"]) == 0
+    out = capsys.readouterr().out
+    assert 'name: "a\\u202Eb"\n' in out
+    assert yaml.safe_load(out)["name"] == "a\u202eb"
+    assert next(iter(yaml.safe_load(out))) == "machine"
 
 
 def test_interpolations_in_bounds_and_a_typed_environment_are_taken(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process import PATIENCE, command, wait_until
+from tests.process import PATIENCE, ROOT, command, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +57,45 @@ def test_a_killed_worker_is_one_sentence_and_the_sweep_goes_on(tmp_path: Path, m
     assert error.count("\n") < 4
     assert len(list(tmp_path.glob("multirun/*/[!.]*/manifest.json"))) == 2
     assert not list(tmp_path.glob("multirun/*/.*"))
+
+
+WORKERS = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"]
+
+
+@pytest.mark.parametrize("launcher", [[], WORKERS], ids=["alone", "workers"])
+def test_a_sweep_that_nobody_reads_on_ends(
+    launcher: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As before ``| head -1``: what is printed once the first line was read finds nobody."""
+    monkeypatch.chdir(tmp_path)
+    points = ",".join(str(n) for n in range(4, 60))
+    with command("-m", f"n={points}", "iterations=2", "workload.layers=1", "plots=false", *launcher) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert ": done in " in process.stdout.readline()
+        process.stdout.close()
+        error = process.stderr.read()
+        assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
+    assert error.splitlines() == [
+        "finished points are kept: the same command goes on with the others",
+        "stopped by SIGPIPE; no partial results are left",
+    ]
+    assert 1 <= len(list(tmp_path.glob("multirun/*/*/manifest.json"))) < 40
+    assert not list(tmp_path.glob("multirun/*/.*"))
+
+
+def test_ctrl_c_while_the_package_is_imported_has_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Hook:\n"
+        "    def find_spec(self, name, *more):\n"
+        "        if name == 'simulator.names':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Hook())\n"
+    )
+    with command("n=0", PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}") as process:
+        out, error = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out, error) == (-signal.SIGINT, "", "")
 
 
 def workers_of(parent: int) -> list[int]:

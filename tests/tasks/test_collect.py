@@ -69,6 +69,21 @@ def test_all_combinations_in_one_tidy_table(capsys):
 
 
 @pytest.mark.slow
+def test_what_was_set_to_a_number_beyond_64_bits_stays_text(unpainted):
+    assert sweep("n=4", f"seed=1,{'9' * 400}") == 1
+    table = pd.read_csv(the_table(), dtype=str)
+    assert dict(zip(table.status, table.seed, strict=True)) == {"ok": "1", "failed": "9" * 400}
+
+
+def test_a_name_that_is_no_utf_8_is_a_failed_point_with_its_escape(unpainted):
+    assert sweep("n=4", 'name="a\udce9b",c') == 1
+    table = pd.read_csv(the_table())
+    assert table.status.tolist() == ["failed", "ok"]
+    assert table["name"][0] == r'"a\udce9b"'
+    assert "must not have control characters" in table.error[0]
+
+
+@pytest.mark.slow
 def test_rows_are_in_the_order_of_what_was_swept(unpainted):
     assert sweep("topology=torus3d", "n=8,64,512,4096") == 0
     table = pd.read_csv(the_table())
@@ -237,7 +252,6 @@ def test_laws_with_and_without_a_construction_make_one_table_and_one_picture(cap
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_picture_that_cannot_be_drawn_loses_no_table(monkeypatch, capsys):
     def broken(*args: object) -> None:
         raise RuntimeError("no ink")
@@ -252,7 +266,7 @@ def test_a_picture_that_cannot_be_drawn_loses_no_table(monkeypatch, capsys):
     for asked, table in (
         (["iterations=2"], "summary"),
         (["+experiment=tax_against_size", "sizes=[4]"], "tax"),
-        (["+experiment=fit", steps, "replicates=100"], "parameters"),
+        (["+experiment=fit", steps, "replicates=100"], "tau"),
         (["+experiment=validate", steps, "runs=40", "fit.replicates=100"], "validation"),
         (["+experiment=trace_report", f"traces={data}/traces/param_dlrm_v100_r0246"], "tax_summary"),
         (["+experiment=calibrate", f"nccl_tests={data}/nccl_tests/h100_x4_allreduce_wh8_quiet.csv"], "fits"),

@@ -508,3 +508,18 @@ def test_a_rank_that_never_varies_has_a_law() -> None:
 def test_one_source_must_be_given(settings: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^traces \(a folder\) or summary \(a trace_summary.json\) must be given"):
         replace(task(), **settings).execute(tmp_path)
+
+
+@pytest.mark.parametrize("share", [1e-9, 1e-20])
+def test_what_ranks_share_is_never_rounded_to_all(share: float) -> None:
+    """Steps of 1000 s and ranks that differ by little: their own part of the variance stays, or is said to be lost."""
+    rng = np.random.default_rng(0)
+    scale = np.sqrt(share) * 100  # seconds
+    times = 1000 + 100 * rng.standard_normal((200, 1)) + scale * rng.standard_normal((200, 8))
+    if share < 1e-12:
+        with pytest.raises(InputError, match=r"^blocks must have ranks that differ"):
+            fitted(summary_of(times))
+        return
+    law = fitted(summary_of(times)).proposal.law
+    drawn = law.sample(np.random.default_rng(1), (400, 8))
+    assert drawn.std(axis=1, ddof=1).mean() == pytest.approx(scale, rel=0.1)

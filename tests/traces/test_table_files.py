@@ -80,6 +80,14 @@ def test_what_is_no_table_is_one_sentence(content: bytes, sentence: str, tmp_pat
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["a.parquet", "A.PARQUET"])
+def test_a_broken_parquet_file_is_one_sentence(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"PAR1" + bytes(20))
+    with pytest.raises(InputError, match="cannot be read as Parquet") as caught:
+        read_table(tmp_path / name, ["rank"])
+    assert "\n" not in str(caught.value)
+
+
 def test_lists_in_cells_are_refused(tmp_path: Path) -> None:
     pd.DataFrame({"rank": [0, 1], "t": [[1.0], [2.0, 3.0]]}).to_parquet(tmp_path / "a.parquet")
     with pytest.raises(InputError, match=r"^table a\.parquet column 't' must hold single values"):

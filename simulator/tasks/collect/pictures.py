@@ -7,15 +7,17 @@ from typing import Any
 
 from simulator.lazy import pd
 from simulator.pictures.panels import Panel, Picture
-from simulator.tasks.collect.table import has_results, swept
+from simulator.tasks.collect.table import has_results, of_simulations, swept
 
 HOCKNEY = "without the tax (Hockney)"
 
 
 def sweep_pictures(table: pd.DataFrame) -> list[Picture]:
     """Tax, iteration time, optimal bandwidth and elasticity over the swept parameter with the most values."""
+    if not of_simulations(table):
+        return []
     table = table[has_results(table)]
-    if "wait_mean" not in table or len(table) < 2:
+    if len(table) < 2:
         return []
     parameters = swept(table)
     numeric = [name for name in parameters if pd.api.types.is_numeric_dtype(table[name]) and name != "seed"]

@@ -15,6 +15,11 @@ from simulator.lazy import pd
 from simulator.simulation.results import GLOSSARY
 from simulator.text import one_line
 
+MEASURED = (
+    "wait_mean", "wait_share", "wait_model", "iteration_time", "iteration_time_model", "latency", "transfer",
+    "elasticity", "bandwidth_optimal", "bandwidth_optimal_hockney",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
@@ -77,7 +82,7 @@ def _read(home: Path, reader: Callable[[Path], Point]) -> Point:
     except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         why = one_line(str(error)) if isinstance(error, OSError | ValueError) else "not what was written there"
         told = f"{home.name} cannot be read ({why}): remove it and run the point again"
-        return Point(name=home.name.removesuffix(FAILED), given={}, status="failed", error=told)
+        return Point(name=_legible(home.name.removesuffix(FAILED)), given={}, status="failed", error=_legible(told))
 
 
 def _finished(home: Path) -> Point:
@@ -87,15 +92,20 @@ def _finished(home: Path) -> Point:
     given = _parameters(manifest.get("overrides", []))
     status, error = str(found.pop("status", "ok")), found.pop("error", None)
     return Point(
-        name=home.name, given=_by_law(given) if "law" in found else given, found=found, status=status,
+        name=_legible(home.name), given=_by_law(given) if "law" in found else given, found=found, status=status,
         error=None if pd.isna(error) else str(error),
     )  # fmt: skip
 
 
 def _failed(path: Path) -> Point:
     record = json.loads(path.read_text(encoding="utf-8"))
-    given, error = _by_law(_parameters(record["overrides"])), str(record["error"])
-    return Point(name=path.name.removesuffix(FAILED), given=given, status="failed", error=error)
+    given, error = _by_law(_parameters(record["overrides"])), _legible(str(record["error"]))
+    return Point(name=_legible(path.name.removesuffix(FAILED)), given=given, status="failed", error=error)
+
+
+def _legible(text: str) -> str:
+    """Text as tables take it: what a name that is no UTF-8 became in Python or JSON (lone surrogates) as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _by_law(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,17 +114,20 @@ def _by_law(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(overrides: Sequence[str]) -> dict[str, Any]:
-    pairs = (override.partition("=") for override in overrides)
+    pairs = (_legible(override).partition("=") for override in overrides)
     return {key.lstrip("+"): _value(text) for key, _, text in pairs if key != "timeout"}
 
 
 def _value(text: str) -> Any:
-    """A number where it is written as one; 007 and 2024_01_31 are names."""
+    """A number where it is written as one that a table takes, which ends at 64 bits; 007 and 2024_01_31 are names."""
+    if "_" in text or re.match(r"[+-]?0\d", text):
+        return text
     for kind in (int, float):
         try:
-            return text if "_" in text or re.match(r"[+-]?0\d", text) else kind(text)
+            value = kind(text)
         except ValueError:
             continue
+        return value if isinstance(value, float) or abs(value) < 2**63 else text
     return text
 
 
@@ -135,6 +148,12 @@ def sweep_table(points: Sequence[Point]) -> pd.DataFrame:
 def has_results(table: pd.DataFrame) -> pd.Series[bool]:
     """Which rows of a sweep's table are of points with results."""
     return table["status"].isin(["ok", "partial"])
+
+
+def of_simulations(table: pd.DataFrame) -> bool:
+    """Whether a sweep's finished points have the numbers of a simulation; a task of one's own may have some of them."""
+    found = table[has_results(table)]
+    return all(name in found and pd.api.types.is_numeric_dtype(found[name]) for name in MEASURED)
 
 
 def _order(column: pd.Series[Any]) -> pd.Series[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from simulator.lazy import pd
-from simulator.tasks.collect.table import Point, has_results, settings, swept
+from simulator.tasks.collect.table import Point, has_results, of_simulations, settings, swept
 from simulator.text import grid, one_line, printable
 
 MOST = 80  # characters of a line
@@ -16,10 +16,11 @@ def sweep_text(points: Sequence[Point], table: pd.DataFrame) -> str:
     """The table's main columns for people: of simulations the tax, of other tasks what fits of their summaries."""
     shown = {"wait_mean": ("tax, us", 1e6), "wait_share": ("of comm.", 100), "iteration_time": ("iteration, s", 1.0),
              "bandwidth_optimal": ("B*, GB/s", 1e-9), "elasticity": ("elasticity", 1.0)}  # fmt: skip
-    if "wait_mean" not in table:
+    if not of_simulations(table):
         return "\n".join([f"{len(table)} points", *_found(points, table[has_results(table)])])
     names = swept(table[has_results(table)])
-    lines = ["  ".join([*(f"{name:>12}" for name in names), *(f"{label:>13}" for label, _ in shown.values())])]
+    head = [*(f"{name:>12}" for name in names), *(f"{label:>13}" for label, _ in shown.values())]
+    lines = [printable("  ".join(head))]
     for _, row in table[has_results(table)].iterrows():
         values = [f"{'-' if row[name] != row[name] else row[name]!s:>12}" for name in names]
         values += [f"{row[name] * scale:>13.5g}" for name, (_, scale) in shown.items()]

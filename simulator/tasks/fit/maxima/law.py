@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
@@ -19,9 +19,8 @@ from simulator.tasks.fit.maxima.sample import Sample
 from simulator.text import percent
 
 PERSISTENT = 0.5  # share of the variance between ranks above which maxima are one rank's times, and no extremes
-SHARES = ("common", "node", "rank", "offsets")  # arguments of ``dependent`` that add up to less than 1
-LEAST_OWN = 1e-4  # share of the variance that is a rank's own noise, more than rounding
 DIGITS = 6  # of a fitted number: more than any sample supports
+LEAST_OWN = 1e-12  # share of the variance that is of single ranks: doubles tell no less apart
 MOST_NORMAL = 0.14  # coefficient of variation above which normal times are negative too often
 FARTHEST = 8.0  # standard deviations of a score
 
@@ -126,22 +125,26 @@ def _dependence(
     """Arguments of ``dependent``, as shares of the variance of scores: the parts that are beyond chance in them, and
     ``also`` in the times themselves, since a wrong law alone makes ranks of different means vary unalike."""
     tests = [parts, also or parts]
+    own = parts.own / parts.total
+    if own < LEAST_OWN:
+        left = f"{own:.2g} of the variance is theirs"
+        raise InputError("blocks", f"must have ranks that differ by more than rounding; {left}")
+    digits = DIGITS if own > 1e-3 else 15  # what is shared must not be rounded to all
 
     def believed(name: str) -> bool:
         return all(getattr(test, f"p_{name}") < LEVEL for test in tests)
 
     found: dict[str, Any] = {
-        name: _short(getattr(parts, name) / parts.total)
+        name: _short(getattr(parts, name) / parts.total, digits)
         for name in ("common", "node")
         if believed(name) and getattr(parts, name) > 0
     }
     if "node" in found:
         found["ranks_per_node"] = ranks_per_node
     if believed("rank") and sample.ranks is not None and parts.offsets:
-        found["offsets"] = [_short(offset / sqrt(parts.total)) for offset in parts.offsets]
+        found["offsets"] = [_short(offset / sqrt(parts.total), digits) for offset in parts.offsets]
     elif believed("rank"):
-        found["rank"] = _short(parts.rank / parts.total)
-    found |= _with_room({name: found[name] for name in SHARES if name in found})
+        found["rank"] = _short(parts.rank / parts.total, digits)
     if believed("spreads"):
         least = 1.01 * max(parts.spreads) / MOST_UNLIKE  # also of a rank that never varies: a law has no spread of 0
         found["spreads"] = [_short(max(spread, least)) for spread in parts.spreads]
@@ -150,17 +153,5 @@ def _dependence(
     return found
 
 
-def _with_room(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Shares of the variance, and offsets, made less where they leave a rank next to no noise of its own: no law has
-    none, and rounding could take it away."""
-    fixed = float(np.mean(np.square(parts.get("offsets", [0.0]))))
-    whole = fixed + sum(value for name, value in parts.items() if name != "offsets")
-    if whole <= 1 - LEAST_OWN:
-        return dict(parts)
-    less = (1 - LEAST_OWN) / whole
-    return {name: [_short(offset * sqrt(less)) for offset in value] if name == "offsets" else _short(value * less)
-            for name, value in parts.items()}  # fmt: skip
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.{DIGITS}g}")
+def _short(value: float, digits: int = DIGITS) -> float:
+    return float(f"{value:.{digits}g}")
