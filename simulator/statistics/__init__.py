@@ -19,9 +19,8 @@ from simulator.statistics.goodness import (
     gumbel_or_gev,
     max_stability,
 )
-from simulator.statistics.intervals import maxima_needed, profile, profile_deviance
 from simulator.statistics.likelihood import Gev
-from simulator.statistics.resample import Interval, Laws
+from simulator.statistics.resample import Interval, Laws, maxima_needed
 from simulator.statistics.sample import Counts, describe
 from simulator.statistics.shuffling import Drift, Shuffled, drift, shuffled
 from simulator.statistics.standardise import block_centred, instance_centred
@@ -32,5 +31,5 @@ __all__ = [
     "Bootstrap", "Counts", "Distance", "Drift", "Estimate", "Gev", "Interval", "Laws", "LikelihoodRatio", "Shuffled",
     "Stability", "anderson_darling", "block_centred", "cluster_bootstrap", "describe", "drift", "estimate", "estimates",
     "fit_gev", "fit_gumbel", "fit_gumbel_lmoments", "gumbel_or_gev", "instance_centred", "max_stability",
-    "maxima_needed", "profile", "profile_deviance", "shuffled", "subset_tax",
+    "maxima_needed", "shuffled", "subset_tax",
 ]  # fmt: skip

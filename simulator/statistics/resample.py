@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import ceil, log
+from math import ceil, inf, isfinite, log
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from simulator.arrays import Array
-from simulator.checks import InputError, number, one_of
+from simulator.checks import InputError, count, number, one_of
 from simulator.statistics.estimators import gev_parameters, standard
 from simulator.statistics.likelihood import Gev, gev_maxima, gumbel_maxima
 from simulator.statistics.sample import Family
@@ -29,6 +29,29 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+def maxima_needed(interval: Interval, estimate: float, maxima: int, relative: float = 0.1) -> float:
+    """How many maxima would narrow an interval to an estimate +- a share of it, as widths fall like 1/sqrt(maxima).
+
+    Args:
+        interval: what ``maxima`` maxima give, such as that of tau.
+        estimate: of the same quantity.
+        maxima: how many there are.
+        relative: half-width wanted, as a share of the estimate.
+
+    Returns:
+        a whole number, or infinity where the interval or the ratio has no bound.
+
+    >>> maxima_needed(Interval(0.6, 1.4), 1.0, 100)  # from 40 % to 10 %: 16 times as many
+    1600
+    """
+    count("maxima", maxima)
+    estimate = number("estimate", estimate, infinite=True)
+    wanted = number("relative", relative, above=0) * abs(estimate)
+    width = (interval.high - interval.low) / 2
+    needed = maxima * (width / wanted) ** 2 if 0 < wanted < inf and isfinite(width) else inf
+    return ceil(needed * (1 - 1e-9)) if isfinite(needed) else inf  # a whole number must not round up to the next
 
 
 class Laws(NamedTuple):

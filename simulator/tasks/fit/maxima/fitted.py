@@ -15,8 +15,7 @@ from simulator.statistics import Gev, fit_gumbel_lmoments
 from simulator.statistics.bootstrap import Bootstrap
 from simulator.statistics.components import LEVEL, Components
 from simulator.statistics.goodness import Distance, LikelihoodRatio, Stability
-from simulator.statistics.intervals import maxima_needed
-from simulator.statistics.resample import Quantity
+from simulator.statistics.resample import Quantity, maxima_needed
 from simulator.statistics.sample import Family
 from simulator.tasks.fit.maxima.law import PERSISTENT, Proposal
 from simulator.tasks.fit.maxima.sample import UNEVEN, Sample
