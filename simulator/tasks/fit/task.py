@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from simulator.checks import MAX_RANKS, InputError, Reads, Rule, shown, text
 from simulator.files.tables import write_csv
 from simulator.lazy import pd
+from simulator.network.collectives import MAX_BYTES
+from simulator.network.topology import Machine, Topology
 from simulator.pictures.draw import undrawn, write_pictures
 from simulator.pictures.panels import Picture
 from simulator.statistics.bootstrap import Bootstrap, cluster_bootstrap
@@ -24,6 +26,7 @@ from simulator.statistics.resample import LEAST_CLUSTERS, Centring, check_level
 from simulator.statistics.sample import LEAST_MAXIMA, Family, checked_family
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.fit import pictures, words, yaml
+from simulator.tasks.fit.bandwidth import Link, bandwidth_table
 from simulator.tasks.fit.fitted import Fitted
 from simulator.tasks.fit.maxima import pictures as maxima_pictures, words as maxima_words, yaml as maxima_yaml
 from simulator.tasks.fit.maxima.fitted import MEANINGFUL, MaximaFit
@@ -56,6 +59,9 @@ class FitLaw(Task):
             of the maxima of m ranks, ``gumbel`` (its lower bound) or ``gev``.
         sizes: n for which the tax is given.
         law_name: name of the law's YAML.
+        machine: the machine whose link the topology took; recorded, not used.
+        topology: of the domain whose optimal bandwidth is given; None for none.
+        bytes: of its collective; None takes the measured size.
         m, blocks_per_iteration: of maxima alone; as in ``sample_of``.
         centring: of maxima alone: ``instance`` (the paper's) or ``block``.
         split: of maxima alone: ``strided`` (odd and even ranks, the paper's) or ``consecutive`` ranks make up the
@@ -78,6 +84,9 @@ class FitLaw(Task):
     family: Annotated[str, Rule(allowed=FAMILIES)] = "tail"
     sizes: Sequence[Annotated[int, Rule(least=2, most=MAX_RANKS)]] = (8, 72, 512, 4096)
     law_name: str = "fitted"
+    machine: Machine | None = None
+    topology: Topology | None = None
+    bytes: Annotated[float, Rule(least=0, most=MAX_BYTES)] | None = None
     m: Annotated[int, Rule(least=2)] | None = None
     blocks_per_iteration: Annotated[int, Rule(least=1)] | None = None
     centring: Literal["instance", "block"] | None = None
@@ -114,7 +123,8 @@ class FitLaw(Task):
         check_source(self.traces, self.summary)
         summary, origin = measured(self.traces, self.summary, self.report, progress)
         found = self.fit(summary, origin, progress)
-        for name, table in tables(found).items():
+        link = self._link(found, summary)
+        for name, table in tables(found, link).items():
             write_csv(table, folder / f"{name}.csv")
         if self.summary is None:
             write_summary(summary, folder / "trace_summary.json")
@@ -123,7 +133,12 @@ class FitLaw(Task):
         _tell(progress, STAGES)
         (folder / "compute").mkdir()
         (folder / "compute" / f"{self.law_name}.yaml").write_text(law_yaml(found), encoding="utf-8")
-        return Outcome(f"{self.name}: {text_of(found, self.law_name)}").lacking(wrong)
+        return Outcome(f"{self.name}: {text_of(found, self.law_name, link)}").lacking(wrong)
+
+    def _link(self, found: Fitted | MaximaFit, summary: Summary) -> Link | None:
+        if self.topology is None or not isinstance(found, Fitted):
+            return None
+        return Link.of(self.topology, summary, found.main.steps.group, self.bytes)
 
     def fit(self, summary: Summary, origin: str, progress: Progress | None = None) -> Fitted | MaximaFit:
         """Fit a law to a summary.
@@ -254,10 +269,11 @@ def doubts(summary: Summary) -> Iterator[str]:
         yield f"{OTHERS}: what ranks wait in them counts as compute here (see the trace report)"
 
 
-def tables(found: Fitted | MaximaFit) -> dict[str, pd.DataFrame]:
+def tables(found: Fitted | MaximaFit, link: Link | None) -> dict[str, pd.DataFrame]:
     """Tables of a fit by the names of their files."""
     if isinstance(found, Fitted):
-        return {"tau": found.taxes, "dependence": found.dependence(), "ranks": found.ranks()}
+        means = {} if link is None else {"bandwidth": bandwidth_table(found, link)}
+        return {"tau": found.taxes, "dependence": found.dependence(), "ranks": found.ranks(), **means}
     return {"parameters": found.parameters, "tau": found.taxes, "tests": found.tests(), "ranks": found.ranks()}
 
 
@@ -271,9 +287,9 @@ def law_yaml(found: Fitted | MaximaFit) -> str:
     return yaml.law_yaml(found) if isinstance(found, Fitted) else maxima_yaml.law_yaml(found)
 
 
-def text_of(found: Fitted | MaximaFit, law_name: str) -> str:
+def text_of(found: Fitted | MaximaFit, law_name: str, link: Link | None) -> str:
     """What is printed."""
-    return words.text_of(found, law_name) if isinstance(found, Fitted) else maxima_words.text_of(found, law_name)
+    return words.text_of(found, law_name, link) if isinstance(found, Fitted) else maxima_words.text_of(found, law_name)
 
 
 def _doubled(sample: Sample) -> tuple[int, int]:

@@ -9,23 +9,36 @@ from textwrap import wrap
 from simulator.statistics.components import LEVEL
 from simulator.statistics.tax_estimate import Estimate
 from simulator.task import FOLDER
+from simulator.tasks.fit.bandwidth import Link, bandwidths
 from simulator.tasks.fit.fitted import Fitted, matters
 from simulator.tasks.fit.prediction import Prediction
-from simulator.text import duration, grid, percent, printable
+from simulator.text import duration, grid, percent, printable, rate, size
 
 WIDTH = 100
 MOST_GROUPS = 8  # in the printed table
 
 
-def text_of(found: Fitted, law_name: str) -> str:
-    """What is printed."""
+def text_of(found: Fitted, law_name: str, link: Link | None = None) -> str:
+    """What is printed; with a link also what the tax means for its bandwidth."""
     tables = [list(rows) for rows in (_taxes(found), _others(found), _dependence(found.main))]
     parts = [
         "\n".join(wrap(lead(found), WIDTH)), "\n".join(_what(found)),
         *("\n".join(grid(rows)) for rows in tables if rows), "\n".join(_notes(found)),
     ]  # fmt: skip
     said = printable("\n\n".join(part for part in parts if part))
-    return f"{said}\n\n{use(found.main.steps.n, law_name)}"
+    means = "" if link is None else "\n".join([*grid(list(_bandwidths(found, link))), ""])
+    return f"{said}\n\n{means}{chr(10) if means else ''}{use(found.main.steps.n, law_name)}"
+
+
+def _bandwidths(found: Fitted, link: Link) -> Iterator[Sequence[str]]:
+    """B* at each n, beside today's bandwidth."""
+    assumed = "" if link.known else ", a size that was assumed (bytes=)"
+    of_each = " of each link" if link.topology.links(8) > 1 else ""
+    yield f"B*{of_each} of {link.topology.name}, {link.kind.value} of {size(link.nbytes)}{assumed}", "", "95 %", "today"
+    for own, best, low, high in bandwidths(found, link):
+        ends = "no claim" if isnan(low) else f"{rate(low)} to {rate(high)}"
+        now = rate(link.topology.bandwidth)
+        yield f"n = {own.n:,}", rate(best) if own.status == "ok" and not isnan(best) else "", ends, now
 
 
 def lead(found: Fitted) -> str:
