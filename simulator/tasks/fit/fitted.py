@@ -99,7 +99,7 @@ class Fitted:
         yield from self._of_the_wait()
         yield from self.proposal.reasons
         paper, *_ = self.main.paper_tax(steps.n)
-        if abs(paper / steps.tax - 1) > FAR:
+        if steps.tax > 0 and abs(paper / steps.tax - 1) > FAR:
             yield (
                 f"the paper's recipe (Gumbel maxima) puts the tax of the {steps.n} measured ranks at "
                 f"{duration(paper)}, {off(paper / steps.tax - 1)} what was measured: do not carry it on"
@@ -120,7 +120,8 @@ class Fitted:
             if part.steps.empty:
                 whole = part.steps.empty + len(part.steps.times)
                 yield f"{part.steps.empty} of {whole} blocks {part.steps.block!r} are empty on some rank and left out"
-        reasons = {own.status: own.reason for own in map(self.main.estimate, reversed(self.wanted)) if own.reason}
+        sizes = sorted({steps.n, *self.sizes}, reverse=True)
+        reasons = {own.status: own.reason for own in map(self.main.estimate, sizes) if own.reason}
         yield from reversed(reasons.values())  # of the smallest n of each status
         guessed = [own for own in map(self.main.estimate, self.wanted) if own.status == "interval"]
         if guessed and isfinite(guessed[0].blocks_needed):
