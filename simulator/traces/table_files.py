@@ -28,6 +28,7 @@ def read_table(path: Path, columns: Iterable[str]) -> pd.DataFrame:
     Raises:
         InputError: for a file that is no table, one that names a column twice, and one that lacks a column.
     """
+    columns = list(columns)
     kind = "Parquet" if path.name.lower().endswith(".parquet") else "CSV"
     try:
         with warnings.catch_warnings():
@@ -50,7 +51,8 @@ def read_table(path: Path, columns: Iterable[str]) -> pd.DataFrame:
             raise InputError("table", f"{path.name} has no column {column!r}{nearest(column, frame)}; it has {have}")
         if frame[column].dtype == object and frame[column].map(type).isin((list, dict, set, np.ndarray)).any():
             raise InputError("table", f"{path.name} column {column!r} must hold single values")
-    return frame
+    halves = [column for column in columns if frame[column].dtype == np.float16]  # pandas cannot index by them
+    return frame.astype(dict.fromkeys(halves, np.float64))
 
 
 def whole_numbers(values: pd.Series, path: Path) -> pd.Series:

@@ -15,6 +15,7 @@ from simulator.checks import InputError
 from simulator.command.app import main
 from simulator.tasks.trace_report.words import text
 from simulator.traces import events, files
+from tests.mutations import as_tree, changed_bytes, mutated
 from tests.recorded import DATA, Trace, analyse, job, kernel, parsed
 
 FILES = DATA / "files"
@@ -278,27 +279,14 @@ def test_a_fault_is_found_at_its_place_in_batches(case: str, tmp_path: Path, mon
     assert said[-1].startswith(f"{kept} ") if kept is not None else "has traceEvents twice" in said[0]
 
 
-def mutate(source: random.Random, data: bytes) -> bytes:
-    """A few places of a trace changed: bytes, values of keys, events moved, doubled or lost."""
-    changed = bytearray(data)
-    for _ in range(source.randint(1, 4)):
-        at = source.randrange(len(changed))
-        piece = source.choice([b"", b"0", b"-1", b"}", b"{", b'"', b",", b"\xff", b"1e18", b"null", b"[]", b'"x": 1, '])
-        changed[at : at + source.choice([0, 1, 3, 300])] = piece
-        if source.random() < 0.3:
-            keys = [b'"pid": ', b'"device": ', b'"ts": ', b'"dur": ', b'"stream": ', b'"rank": ', b'"world_size": ']
-            changed = changed.replace(source.choice(keys), b'"x": ', source.choice([1, -1]))
-    return bytes(changed)
-
-
-def mutated(seed: int, folder: Path) -> str:
+def survives(seed: int, folder: Path) -> str:
     """What becomes of one job with changes: ``result`` or ``sentence``."""
     source = random.Random(seed)
     home = source.choice(sorted({path.parent for path in FILES.rglob("*.json.gz")}))
     for i, path in enumerate(sorted(home.glob("*.gz"))[:8]):
         data = gzip.decompress(path.read_bytes())
         (folder / (path.name if source.random() < 0.9 else f"{i}.json")).write_bytes(
-            mutate(source, data) if source.random() < 0.5 else data
+            mutated(source, data, as_tree, as_tree, changed_bytes) if source.random() < 0.5 else data
         )
     try:
         findings = analyse(folder, broken=source.choice(["stop", "skip", "keep"]))
@@ -315,5 +303,5 @@ def test_mutated_jobs_give_a_result_or_a_sentence(first: int, tmp_path: Path) ->
     seen = set()
     for seed in range(first, first + (100 if first else 12)):
         (tmp_path / str(seed)).mkdir()
-        seen.add(mutated(seed, tmp_path / str(seed)))
+        seen.add(survives(seed, tmp_path / str(seed)))
     assert seen == {"result", "sentence"}

@@ -117,3 +117,11 @@ def test_typed_and_plain_columns_give_the_same(cast: str, tmp_path: Path) -> Non
     assert set(found.tax["straggler"]) == {2}
     law = empirical(table=str(path), columns=["compute"], unit=unit)
     assert law.mean == pytest.approx((10 + 9.5 + 6.75) * 1e-3, rel=1e-12)
+
+
+@pytest.mark.parametrize("resample", ["steps", "values"])
+def test_ranks_and_steps_in_half_precision_are_numbers(resample: str, tmp_path: Path) -> None:
+    table = {"step": [0, 0, 1, 1], "rank": [0, 1, 0, 1], "t": [1.0, 2.0, 3.0, 4.0]}
+    pd.DataFrame(table).astype("float16").to_parquet(tmp_path / "a.parquet")
+    law = empirical(table=str(tmp_path / "a.parquet"), columns=["t"], resample=resample)
+    assert law.mean == 2.5

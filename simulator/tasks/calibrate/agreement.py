@@ -71,7 +71,9 @@ class Half:
 
     def rate(self, unit: float) -> Span:
         """size/time in GB/s."""
-        return Span(self.sizes, self.sizes).over(Span(self.times.low * unit * 1e9, self.times.high * unit * 1e9))
+        with np.errstate(over="ignore"):  # a broken digit can make a time endless
+            times = Span(self.times.low * unit * 1e9, self.times.high * unit * 1e9)
+        return Span(self.sizes, self.sizes).over(times)
 
     def agrees(self, kind: Kind, unit: float) -> Mask:
         """Whether size/time is algbw in each row."""
