@@ -18,6 +18,7 @@ from simulator.statistics.shuffling import Drift, Shuffled, drift, shuffled
 from simulator.statistics.tax_estimate import Estimate, Measured
 from simulator.tasks.fit.maxima.sample import Blocks, Sample, usual_m
 from simulator.tasks.fit.steps import Steps
+from simulator.text import duration
 
 MATTERS = 0.02  # change of the tax, relative, from which on a finding says NO
 MOST_RESAMPLED = 2e7  # maxima in all resamples of the paper's recipe, where it stands beside another estimate
@@ -65,15 +66,12 @@ class Prediction:
     @cached_property
     def drift(self) -> Drift | None:
         """Changes over the run; None where it is too short."""
-        try:
-            return drift(self.steps.times)
-        except InputError:
-            return None
+        return drift_of(self.steps)
 
     @property
     def drifts(self) -> str:
         """What changes over the run, in words; empty where nothing does."""
-        return "" if self.drift is None or not self.drift.found else _drift(self.drift, self.steps)
+        return drift_in_words(self.steps)
 
     @property
     def first_is_an_outlier(self) -> bool:
@@ -126,16 +124,27 @@ class Prediction:
         return not (parts.p_rank < LEVEL and abs(lasting) > MATTERS)
 
 
-def _drift(found: Drift, steps: Steps) -> str:
-    """The halves of the run, and the rank that changes most."""
-    from simulator.text import duration
+def drift_of(steps: Steps) -> Drift | None:
+    """Changes over a run; None where it is too short."""
+    try:
+        return drift(steps.times)
+    except InputError:
+        return None
 
-    said = f"the tax goes from {duration(found.first)} in the first half of the steps to {duration(found.second)} in "
-    said += "the second"
+
+def drift_in_words(steps: Steps) -> str:
+    """What changes over a run: the tax of its halves, and the rank that changes most; empty where nothing does."""
+    found = drift_of(steps)
+    if found is None or not found.found:
+        return ""
+    said = (
+        f"the tax goes from {duration(found.first)} in the first half of the steps to {duration(found.second)} in the "
+        "second"
+    )
     sure = [i for i, p in enumerate(found.p_trends) if p < LEVEL]
-    if sure:
-        place = max(sure, key=lambda i: abs(found.trends[i]))
-        change = found.trends[place]
-        way = "slower" if change > 0 else "faster"
-        said += f", and rank {steps.ranks[place]} gets {duration(abs(change))} {way} beside the others"
-    return said
+    if not sure:
+        return said
+    place = max(sure, key=lambda i: abs(found.trends[i]))
+    change = found.trends[place]
+    way = "slower" if change > 0 else "faster"
+    return f"{said}, and rank {steps.ranks[place]} gets {duration(abs(change))} {way} beside the others"

@@ -16,6 +16,8 @@ from simulator.statistics import Estimate, estimate
 from simulator.statistics.components import LEVEL, Components
 from simulator.tasks.fit.fitted import Fitted
 from simulator.tasks.fit.maxima.fitted import MaximaFit
+from simulator.tasks.fit.prediction import drift_in_words
+from simulator.tasks.fit.steps import STEP, Steps
 from simulator.tasks.validate.job import Job
 from simulator.tasks.validate.simulate import STATISTICS, Run, measured_run
 from simulator.tax import persistence
@@ -133,8 +135,8 @@ class Comparison:
             yield from self.fitted.proposal.reasons
         if isinstance(self.fitted, MaximaFit):
             yield from self._of_the_fit(self.fitted)
-        if isinstance(self.fitted, Fitted) and self.fitted.main.drifts:
-            yield f"the run drifts: {self.fitted.main.drifts}"
+        if changes := self._drifts():
+            yield f"the run drifts: {changes}"
         if parts is not None and parts.p_rank < LEVEL and parts.offsets:
             ranks = (self.trained or job).ranks
             slow = ranks[int(np.argmax(parts.offsets))]
@@ -152,6 +154,12 @@ class Comparison:
         if job.steps < FEW_STEPS:
             yield f"{job.steps} steps are too few to tell laws apart"
         yield from job.notes
+
+    def _drifts(self) -> str:
+        """What changes over the whole run, with the steps that laws were fitted to."""
+        times = [self.trained.compute] if self.holdout == "time" and self.trained is not None else []
+        whole = np.concatenate([*times, self.job.compute])
+        return drift_in_words(Steps(self.job.group, STEP, self.job.ranks, whole))
 
     def unexplained(self) -> Iterator[str]:
         """That compute does not explain the wait, where it does not: agreement with it is then accidental."""
