@@ -302,6 +302,18 @@ def test_kinds_by_their_place_in_an_iteration() -> None:
     assert "blocks 'compute' are of different lengths" in said
 
 
+def test_the_tax_of_unlike_kinds_is_the_mean_of_theirs() -> None:
+    """Kinds of 55 and 130 % that follow one law of z: a root mean square of their spreads would be 45 % too large."""
+    rng = np.random.default_rng(0)
+    z = rng.gumbel(size=(2, 4000, 4))
+    kinds = [Blocks("long", 100 + 0.55 * z[0], np.arange(4000), 0), Blocks("short", 1 + 1.3 * z[1], np.arange(4000), 0)]
+    both = sample([[1.0]], kinds=kinds)
+    each = [sample([[1.0]], kinds=[kind]) for kind in kinds]
+    assert both.tax == pytest.approx(np.mean([own.tax for own in each]))
+    told = both.mean * both.cv * both.uneven * both.z().mean()
+    assert told == pytest.approx(np.mean([own.mean * own.cv * own.z().mean() for own in each]), rel=0.01)
+
+
 @pytest.mark.slow
 def test_empty_blocks_are_left_out_and_counted() -> None:
     times = NORMAL.sample(np.random.default_rng(0), (40, 4))

@@ -132,7 +132,7 @@ class MaximaFit:
 
     def tax(self, n: int, family: Family) -> tuple[float, float, float]:
         """tau(n) of a family with its interval, seconds."""
-        found, k, a = self.laws[family], n / self.sample.m, self.sample.mean
+        found, k, a = self.laws[family], n / self.sample.m, self.sample.mean * self.sample.uneven
         interval = found.interval("tau", k, self.level)
         return a * found.estimate("tau", k), a * interval.low, a * interval.high
 

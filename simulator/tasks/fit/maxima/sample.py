@@ -87,9 +87,9 @@ class Sample:
     @property
     def tax(self) -> float:
         """Mean wait of a rank for the slowest of all ``n``, as far as compute goes, seconds."""
-        times = [self.scaled(kind) / kind.mean for kind in self.kinds]
-        shares = [float((x.max(axis=1) - x.mean(axis=1)).mean()) for x in times]
-        return self.mean * float(np.average(shares, weights=self._weights))
+        times = [self.scaled(kind) for kind in self.kinds]
+        taxes = [float((x.max(axis=1) - x.mean(axis=1)).mean()) for x in times]
+        return float(np.average(taxes, weights=self._weights))
 
     @property
     def _weights(self) -> list[int]:
@@ -100,6 +100,12 @@ class Sample:
         """r = b/a, b the standard deviation within a maximum's ranks, pooled; over kinds their root mean square."""
         shares = [self.spread(kind) / kind.mean for kind in self.kinds]
         return sqrt(float(np.average(np.square(shares), weights=self._weights)))
+
+    @property
+    def uneven(self) -> float:
+        """The mean of b over kinds, as which the tax of a mean block goes, over a*r: not 1 where kinds vary unalike."""
+        spreads = [self.spread(kind) for kind in self.kinds]
+        return float(np.average(spreads, weights=self._weights)) / (self.mean * self.cv)
 
     @property
     def total_cv(self) -> float:
