@@ -68,9 +68,14 @@ if TYPE_CHECKING:
     )
     from simulator.tasks.studies.flops_scaling import FlopsScaling as FlopsScaling
     from simulator.tasks.studies.iteration_time import IterationTime as IterationTime
+    from simulator.tasks.studies.known_laws import (
+        BlockScales as BlockScales,
+        ScipyLaw as ScipyLaw,
+        SlowMode as SlowMode,
+    )
     from simulator.tasks.studies.optimal_bandwidth import OptimalBandwidth as OptimalBandwidth
     from simulator.tasks.studies.optimal_bandwidth_figure import OptimalBandwidthFigure as OptimalBandwidthFigure
-    from simulator.tasks.studies.plugin_bias import PluginBias as PluginBias, ScipyLaw as ScipyLaw
+    from simulator.tasks.studies.plugin_bias import PluginBias as PluginBias
     from simulator.tasks.studies.reproduce import Reproduce as Reproduce
     from simulator.tasks.studies.sensitivity import Sensitivity as Sensitivity
     from simulator.tasks.studies.tax_against_size import TaxAgainstSize as TaxAgainstSize

@@ -39,6 +39,17 @@ LINES: dict[str, dict[str, Any]] = {
         "capthick": 0.6,
     },
 }
+# Of a curve in style "marked", by the place of its series: what tells it from others in print without colours.
+MARKS: list[dict[str, Any]] = [
+    {"marker": marker, "linestyle": dashes, "linewidth": 1.0, "markersize": 3.2}
+    for marker, dashes in [
+        ("o", "-"),
+        ("s", (0, (5, 2))),
+        ("^", (0, (1, 1.5))),
+        ("D", (0, (6, 2, 1, 2))),
+        ("v", (0, (3, 1))),
+    ]
+]
 LEGEND_KEYS = {"linestyle", "linewidth", "marker", "markersize"}
 DARK_SERIES = {"iteration": INK, "measured": INK, "trace": INK, "equal": FAINT}  # what others are held against
 PANEL_HEIGHT = 2.5  # inches
@@ -87,7 +98,8 @@ def draw_curves(panel: Panel, ax: Axes) -> Axes:
     for (name, style), curve in table.groupby(["series", "style"], sort=False):
         colour = _colour(series, name)
         error = curve["error"].to_numpy() if style == "points" and "error" in curve else None
-        ax.errorbar(curve["x"], curve["y"], yerr=error, color=colour, **LINES[str(style)])
+        look = _mark(series, name) if style == "marked" else LINES[str(style)]
+        ax.errorbar(curve["x"], curve["y"], yerr=error, color=colour, **look)
     if panel.log_x:
         ax.set_xscale("log")
         if panel.ticks:
@@ -158,6 +170,10 @@ def _colour(series: Sequence[str], name: str) -> str:
     return PARTS.get(name) or DARK_SERIES.get(name) or SERIES[series.index(name) % len(SERIES)]
 
 
+def _mark(series: Sequence[str], name: str) -> dict[str, Any]:
+    return MARKS[series.index(name) % len(MARKS)]
+
+
 def _log_ticks(values: Iterable[float]) -> tuple[list[float], set[float]]:
     """Where a logarithmic axis has ticks, and which of them are labelled.
 
@@ -205,9 +221,24 @@ def _one_legend(figure: Figure, axes: Sequence[Axes]) -> None:
     if len(legends) == len(axes):
         for legend in legends:
             legend.remove()
-        columns = round(figure.get_figwidth() / 1.6)  # inches that an entry may need
+        columns = _columns(list(entries), figure.get_figwidth())
         place: Any = {"loc": "outside lower center", "ncols": columns}
         figure.legend(list(entries.values()), list(entries), fontsize=6, handlelength=1.8, **place)
+
+
+def _columns(labels: Sequence[str], width: float) -> int:
+    """As many columns of a legend as fit into ``width`` inches; entries go down one after another.
+
+    >>> _columns(["Gumbel", "Frechet"] * 3, 7.2), _columns(["block-centred Gumbel L-moments, m = 8"] * 4, 7.2)
+    (4, 3)
+    """
+    most = round(width / 1.6)  # of short labels
+    for columns in range(most, 1, -1):
+        down = ceil(len(labels) / columns)
+        longest = [max(map(len, labels[i : i + down])) for i in range(0, len(labels), down)]
+        if sum(0.045 * length + 0.35 for length in longest) <= width:  # inches of a letter, of a key with its gaps
+            return columns
+    return 1
 
 
 def _look(handle: Any) -> tuple[Any, ...]:
@@ -230,7 +261,11 @@ def _legend(panel: Panel, ax: Axes, series: list[str]) -> None:
     used = set(panel.table["style"])
     handles = []
     if len(series) > 1 or series[0]:
-        handles += [Line2D([], [], color=_colour(series, s), linewidth=1.5, label=s) for s in series]
+        marked = "marked" in used
+        looks = [_mark(series, s) if marked else {"linewidth": 1.5} for s in series]
+        handles += [
+            Line2D([], [], color=_colour(series, s), label=s, **look) for s, look in zip(series, looks, strict=True)
+        ]
     for style, meaning in (panel.styles or {}).items():
         if style in used:
             look = {key: value for key, value in LINES[style].items() if key in LEGEND_KEYS}

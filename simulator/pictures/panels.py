@@ -15,9 +15,10 @@ class Panel:
     """One pair of axes.
 
     Attributes:
-        kind: ``curves`` draws columns series, style (``line``, ``dashed``, ``dotted`` or ``points``), x, y, and where
-            there is one, error (half the length of an error bar). ``stacked`` draws upright bars from columns x (a
-            label), part and y. ``tornado`` draws bars from columns label, low and high about ``base``.
+        kind: ``curves`` draws columns series, style (``line``, ``dashed``, ``dotted``, ``points``, or ``marked``, by
+            markers and dashes of its series), x, y, and where there is one, error (half the length of an error bar).
+            ``stacked`` draws upright bars from columns x (a label), part and y. ``tornado`` draws bars from columns
+            label, low and high about ``base``.
         table: what is drawn, in the units of the labels.
         x, y: labels of the axes, with units.
         log_x, log_y: logarithmic axes.
