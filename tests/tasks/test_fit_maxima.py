@@ -36,7 +36,9 @@ def task(**settings: Any) -> FitLaw:
 
 
 def fitted(summary: Summary, **settings: Any) -> MaximaFit:
-    return task(**settings).maxima(summary, "a test")
+    found = task(**settings).fit(summary, "a test")
+    assert isinstance(found, MaximaFit)
+    return found
 
 
 def drawn(law: Law, steps: int = 250, n: int = 8, seed: int = 0) -> Summary:
@@ -97,7 +99,7 @@ def test_parameters_come_back_from_zero_sum_blocks(name: str) -> None:
     names: tuple[Quantity, ...] = ("mu", "sigma") if name == "gumbel" else ("mu", "sigma", "xi")
     off = []
     for seed in range(20):
-        sample = task(split="consecutive").sample(drawn(law, 1000, seed=seed))  # 2,000 maxima
+        sample = task(split="consecutive").recipe.sample(drawn(law, 1000, seed=seed))  # 2,000 maxima
         found = cluster_bootstrap(sample.rows, sample.iterations, family, "instance", 200)
         for parameter in names:
             low, high = found.interval(parameter, level=0.6827)
@@ -325,7 +327,7 @@ def test_empty_blocks_are_left_out_and_counted() -> None:
 
 @pytest.mark.parametrize(("ranks", "m"), [(4, 4), (8, 4), (6, 6), (2, 2), (10, 5), (12, 4), (7, 7)])
 def test_m_is_four_or_the_next_divisor(ranks: int, m: int) -> None:
-    assert task(sizes=()).sample(drawn(NORMAL, 20, ranks)).m == m
+    assert task(sizes=()).recipe.sample(drawn(NORMAL, 20, ranks)).m == m
 
 
 # Units and the written law

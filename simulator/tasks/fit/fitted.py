@@ -11,7 +11,7 @@ from typing import Any
 from simulator.checks import InputError
 from simulator.lazy import pd
 from simulator.statistics.components import LEVEL
-from simulator.tasks.fit.prediction import MATTERS, Prediction
+from simulator.tasks.fit.prediction import MATTERS, TAXES, Prediction
 from simulator.tasks.fit.steps import STEP
 from simulator.tasks.fit.tail import FAR, StepLaw, propose
 from simulator.text import duration, off, percent
@@ -57,16 +57,13 @@ class Fitted:
     @cached_property
     def taxes(self) -> pd.DataFrame:
         """One row per n, that of the measured ranks too; where there are several, per group and kind of block."""
-        rows: list[dict[str, Any]] = []
-        for part in self.parts:
-            for n in sorted({part.steps.n, *self.sizes}):
-                row = {"group": part.steps.group, "block": part.steps.block} if len(self.parts) > 1 else {}
-                row |= part.row(n) | {"tau_law": self.law_tax(n) if part is self.main else nan}
-                rows.append(row)
-        table = pd.DataFrame(rows)
-        order = [name for name in table if name not in ("tau_law", "steps_needed", "reason")]
-        place = order.index("conditional_low")
-        return table[[*order[:place], "tau_law", *order[place:], "steps_needed", "reason"]]
+        rows = [
+            part.row(n) | {"tau_law": self.law_tax(n) if part is self.main else nan}
+            for part in self.parts
+            for n in sorted({part.steps.n, *self.sizes})
+        ]
+        leading = ("group", "block") if len(self.parts) > 1 else ()
+        return pd.DataFrame(rows)[[*leading, *TAXES]]
 
     def law_tax(self, n: int) -> float:
         """E[max of n] - mean of the written law, seconds; NaN where nothing is claimed of n, or it draws other n."""

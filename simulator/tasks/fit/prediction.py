@@ -20,6 +20,10 @@ from simulator.tasks.fit.maxima.sample import Blocks, Sample, usual_m
 from simulator.tasks.fit.steps import Steps
 from simulator.text import duration
 
+TAXES = (  # columns of tau.csv, behind those of a group and a kind of block
+    "n", "estimator", "tau", "low", "high", "status", "measured", "tau_paper", "tau_paper_low", "tau_paper_high",
+    "tau_law", "conditional_low", "conditional_high", "steps_needed", "reason",
+)  # fmt: skip
 MATTERS = 0.02  # change of the tax, relative, from which on a finding says NO
 MOST_RESAMPLED = 2e7  # maxima in all resamples of the paper's recipe, where it stands beside another estimate
 LEAST_RESAMPLES = 100
@@ -108,7 +112,8 @@ class Prediction:
         found = self.estimate(n)
         paper, low, high = self.paper_tax(n)
         return {
-            "n": n, "estimator": found.estimator, "tau": found.tau, "low": found.low, "high": found.high,
+            "group": self.steps.group, "block": self.steps.block, "n": n, "estimator": found.estimator,
+            "tau": found.tau, "low": found.low, "high": found.high,
             "status": found.status, "measured": self.steps.tax if n == self.steps.n else nan,
             "tau_paper": paper, "tau_paper_low": low, "tau_paper_high": high,
             "conditional_low": found.conditional_low, "conditional_high": found.conditional_high,

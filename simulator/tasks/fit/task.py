@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.checks import MAX_RANKS, InputError, Reads, Rule, shown, text
 from simulator.files.tables import write_csv
@@ -19,19 +17,14 @@ from simulator.network.collectives import MAX_BYTES
 from simulator.network.topology import Machine, Topology
 from simulator.pictures.draw import undrawn, write_pictures
 from simulator.pictures.panels import Picture
-from simulator.statistics.bootstrap import Bootstrap, cluster_bootstrap
-from simulator.statistics.components import LEVEL, pooled
-from simulator.statistics.goodness import Stability, anderson_darling, gumbel_or_gev, max_stability
-from simulator.statistics.resample import LEAST_CLUSTERS, Centring, check_level
-from simulator.statistics.sample import LEAST_MAXIMA, Family, checked_family
+from simulator.statistics.resample import check_level
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.fit import pictures, words, yaml
 from simulator.tasks.fit.bandwidth import Link, bandwidth_table
 from simulator.tasks.fit.fitted import Fitted
 from simulator.tasks.fit.maxima import pictures as maxima_pictures, words as maxima_words, yaml as maxima_yaml
-from simulator.tasks.fit.maxima.fitted import MEANINGFUL, MaximaFit
-from simulator.tasks.fit.maxima.law import propose
-from simulator.tasks.fit.maxima.sample import Sample, sample_of
+from simulator.tasks.fit.maxima.fitted import MaximaFit
+from simulator.tasks.fit.maxima.recipe import Recipe
 from simulator.tasks.fit.prediction import Prediction
 from simulator.tasks.fit.source import check_source, measured
 from simulator.tasks.fit.steps import Measure, Steps, steps_of
@@ -146,7 +139,9 @@ class FitLaw(Task):
         Raises:
             InputError: where there are too few blocks, or none that could be fitted.
         """
-        return self.tail(summary, origin) if self.family == "tail" else self.maxima(summary, origin, progress)
+        if self.family == "tail":
+            return self.tail(summary, origin)
+        return self.recipe.fit(summary, origin, list(doubts(summary)), lambda done: _tell(progress, done))
 
     def tail(self, summary: Summary, origin: str) -> Fitted:
         """Fit the tail law."""
@@ -168,99 +163,16 @@ class FitLaw(Task):
     def _prediction(self, steps: Steps) -> Prediction:
         return Prediction(steps, self.replicates, self.seed, self.level)
 
-    def maxima(self, summary: Summary, origin: str, progress: Progress | None = None) -> MaximaFit:
-        """Fit the law of maxima to the blocks of a summary.
-
-        Raises:
-            InputError: where there are too few blocks, or none that could be fitted.
-        """
-        sample = self.sample(summary)
-        clusters = sample.iterations
-        maxima, iterations = len(clusters), int(clusters.max()) + 1
-        if maxima < LEAST_MAXIMA or iterations < LEAST_CLUSTERS:
-            raise InputError(
-                "blocks",
-                f"must give at least {LEAST_MAXIMA} maxima of m = {sample.m} ranks, of {LEAST_CLUSTERS} "
-                f"iterations; those of {origin} give {maxima} of {iterations}",
-            )
-        z = checked_family(sample.z(), "gumbel")
-        parts = pooled(sample.scores, self.ranks_per_node)
-        run = _run(parts.memory, iterations)
-        clusters //= run
-        laws, no_gev = self._laws(sample, clusters)
-        _tell(progress, 1)
-        distance = {name: anderson_darling(z, name, self.replicates, self.seed) for name in laws}
-        _tell(progress, 2)
-        family: Family = "gev" if self.family == "gev" else "gumbel"
-        if family not in laws:
-            raise InputError("family", f"must be gumbel, since there is no GEV fit: {no_gev}")
-        proposal = propose(sample, laws[family].fit, parts, self.parent or "spliced", self.ranks_per_node)
-        for doubt in doubts(summary):
-            proposal = proposal.because(doubt)
-        return MaximaFit(
-            origin=origin, sample=sample, laws=laws, no_gev=no_gev, distance=distance,
-            ratio=gumbel_or_gev(z) if "gev" in laws else None, stability=self._stability(sample, clusters),
-            family=family, proposal=proposal, sizes=self.sizes, level=self.level, run=run, parts=parts,
-            doubled=_doubled(sample), prediction=self._of_one_kind(sample),
-        )  # fmt: skip
-
     @property
-    def _strided(self) -> bool:
-        return self.split == "strided" if self.split is not None else self.parent != "zero_sum"
-
-    @property
-    def _centring(self) -> Centring:
-        return self.centring or "instance"
-
-    def sample(self, summary: Summary) -> Sample:
-        """The blocks that are fitted."""
-        found = sample_of(
-            summary, measure=self.measure, group=self.group, block=self.block,
-            per_iteration=self.blocks_per_iteration or 1,
-            m=self.m, strided=self._strided, by_instance=self._centring == "instance", relative=self.relative,
+    def recipe(self) -> Recipe:
+        """The seed paper's way to a law, with the keys that are its own."""
+        return Recipe(
+            measure="gap" if self.measure == "gap" else "busy", group=self.group, block=self.block,
+            relative=self.relative, family="gev" if self.family == "gev" else "gumbel", sizes=self.sizes, m=self.m,
+            per_iteration=self.blocks_per_iteration or 1, centring=self.centring or "instance", split=self.split,
+            parent=self.parent or "spliced", ranks_per_node=self.ranks_per_node, level=self.level,
+            replicates=self.replicates, seed=self.seed,
         )  # fmt: skip
-        per_node = self.ranks_per_node
-        if per_node is not None and (per_node < 2 or found.n % per_node or per_node == found.n):
-            raise InputError(
-                "ranks_per_node", f"must be at least 2 and make several whole nodes of {found.n} ranks; got {per_node}"
-            )
-        small = [n for n in self.sizes if n < found.m]
-        if small:
-            raise InputError("sizes", f"must be at least m = {found.m}, the ranks of one maximum; got {small[0]}")
-        return found
-
-    def _of_one_kind(self, sample: Sample) -> Prediction | None:
-        """What the times themselves tell, where they are of one kind of block and group."""
-        if len(sample.kinds) > 1:
-            return None
-        (kind,) = sample.kinds
-        return self._prediction(Steps(kind.group, kind.name, sample.ranks or (), sample.scaled(kind), kind.empty))
-
-    def _laws(self, sample: Sample, clusters: NDArray[np.int64]) -> tuple[dict[Family, Bootstrap], str]:
-        """Fits of both families, and why there is no GEV."""
-
-        def fitted(family: Family) -> Bootstrap:
-            return cluster_bootstrap(sample.rows, clusters, family, self._centring, self.replicates, self.seed)
-
-        laws: dict[Family, Bootstrap] = {"gumbel": fitted("gumbel")}
-        try:
-            laws["gev"] = fitted("gev")
-        except InputError as error:
-            return laws, str(error)
-        return laws, ""
-
-    def _stability(self, sample: Sample, clusters: NDArray[np.int64]) -> Stability | None:
-        """From maxima of m ranks to those of 2m; where no more than m were measured, from m/2 to m."""
-        few, many = _doubled(sample)
-        if few < MEANINGFUL or 2 * few != many:
-            return None
-        rows = sample.rows
-        if many > sample.m:
-            rows, clusters = rows.reshape(-1, many), clusters[::2]
-        try:
-            return max_stability(rows, clusters, "gumbel", self._centring, self.replicates, self.seed, 1 - LEVEL)
-        except InputError:  # ranks of half a block that never differ
-            return None
 
 
 def doubts(summary: Summary) -> Iterator[str]:
@@ -292,19 +204,6 @@ def text_of(found: Fitted | MaximaFit, law_name: str, link: Link | None) -> str:
     return words.text_of(found, law_name, link) if isinstance(found, Fitted) else maxima_words.text_of(found, law_name)
 
 
-def _doubled(sample: Sample) -> tuple[int, int]:
-    """Ranks of the maxima whose locations are compared: m and 2m, or m/2 and m where no more were measured."""
-    return (sample.m, 2 * sample.m) if sample.n // sample.m % 2 == 0 else (sample.m // 2, sample.m)
-
-
 def _tell(progress: Progress | None, done: int) -> None:
     if progress is not None:
         progress(done, STAGES)
-
-
-def _run(memory: float, iterations: int) -> int:
-    """How many consecutive iterations to resample together: about as long as ranks' noise remembers (Davison, Hinkley,
-    Bootstrap Methods, 1997, section 8.2.3), as far as enough runs are left."""
-    if memory <= 0:
-        return 1
-    return max(1, min(ceil((1 + memory) / (1 - memory)), iterations // LEAST_CLUSTERS))

@@ -182,7 +182,7 @@ class Validate(Task):
                 again = isinstance(found.proposal.law, EmpiricalBlocks)
                 laws = {} if again else {"fitted": found.proposal.law, "independent": independent_steps(job.compute)}
             else:
-                found = fit.maxima(summary, origin)
+                found = fit.recipe.fit(summary, origin)
                 laws = {"fitted": found.proposal.law}
                 if found.proposal.dependence:
                     laws["independent"] = independent(found)

@@ -19,7 +19,7 @@ from simulator.statistics.resample import Quantity, maxima_needed
 from simulator.statistics.sample import Family
 from simulator.tasks.fit.maxima.law import PERSISTENT, Proposal
 from simulator.tasks.fit.maxima.sample import UNEVEN, Sample
-from simulator.tasks.fit.prediction import Prediction
+from simulator.tasks.fit.prediction import TAXES, Prediction
 from simulator.text import duration, off, percent
 
 FLAGS = {
@@ -30,10 +30,6 @@ FLAGS = {
 }
 MEANINGFUL = 4  # ranks of a maximum, of the paper's; the mean of fewer goes far along with their maximum
 FAR = 0.05  # of the law's tax from that of the blocks, relative, above which it is said
-COLUMNS = (
-    "n", "estimator", "tau", "low", "high", "status", "measured", "tau_paper", "tau_paper_low", "tau_paper_high",
-    "tau_law", "conditional_low", "conditional_high", "steps_needed", "reason",
-)  # fmt: skip
 WIDE = 0.1  # half-width of a tax's interval, relative to the tax, above which it is called wide
 
 
@@ -128,7 +124,7 @@ class MaximaFit:
                 "measured": self.sample.tax if n == self.sample.n else nan, "tau_paper": tax, "tau_paper_low": low,
                 "tau_paper_high": high, "tau_law": self._law_tax(n),
             })  # fmt: skip
-        return pd.DataFrame(rows).reindex(columns=list(COLUMNS))
+        return pd.DataFrame(rows).reindex(columns=list(TAXES))
 
     def tax(self, n: int, family: Family) -> tuple[float, float, float]:
         """tau(n) of a family with its interval, seconds."""
