@@ -221,24 +221,12 @@ def _one_legend(figure: Figure, axes: Sequence[Axes]) -> None:
     if len(legends) == len(axes):
         for legend in legends:
             legend.remove()
-        columns = _columns(list(entries), figure.get_figwidth())
-        place: Any = {"loc": "outside lower center", "ncols": columns}
-        figure.legend(list(entries.values()), list(entries), fontsize=6, handlelength=1.8, **place)
-
-
-def _columns(labels: Sequence[str], width: float) -> int:
-    """As many columns of a legend as fit into ``width`` inches; entries go down one after another.
-
-    >>> _columns(["Gumbel", "Frechet"] * 3, 7.2), _columns(["block-centred Gumbel L-moments, m = 8"] * 4, 7.2)
-    (4, 3)
-    """
-    most = round(width / 1.6)  # of short labels
-    for columns in range(most, 1, -1):
-        down = ceil(len(labels) / columns)
-        longest = [max(map(len, labels[i : i + down])) for i in range(0, len(labels), down)]
-        if sum(0.045 * length + 0.35 for length in longest) <= width:  # inches of a letter, of a key with its gaps
-            return columns
-    return 1
+        for columns in range(round(figure.get_figwidth() / 1.6), 0, -1):  # inches that a short entry needs
+            place: Any = {"loc": "outside lower center", "ncols": columns}
+            legend = figure.legend(list(entries.values()), list(entries), fontsize=6, handlelength=1.8, **place)
+            if columns == 1 or legend.get_window_extent().width <= 0.95 * figure.bbox.width:
+                break
+            legend.remove()
 
 
 def _look(handle: Any) -> tuple[Any, ...]:

@@ -65,16 +65,16 @@ class Comparison:
         return "\n".join([*self._finding(), "", *self._by_way(), "", *self._by_law()])
 
     def _finding(self) -> Iterator[str]:
-        rmse, laws = self.comparable, self.comparable.index.get_level_values(0).nunique()
+        rmse = self.comparable
         mean, worst = rmse[self.best].mean(), rmse[self.best].max()
         yield (
             f"from {self.measured}, {self.best} is nearest to the true tax: RMSE {mean:.0%} on average, "
             f"{worst:.0%} at worst"
         )
-        ways = list(dict.fromkeys([self.best, self.tail, self.fit, self.paper]))
+        ways = [way for way in dict.fromkeys([self.best, self.tail, self.fit, self.paper]) if rmse[way].notna().any()]
         names = [f"{way} (the paper's recipe)" if way == self.paper else way for way in ways]
         width = max(map(len, names))
-        title = f"of {len(self.ways)} ways, {laws} laws, {len(self.sizes)} sizes"
+        title = f"ways: {len(self.ways)}, cases of law and size: {len(rmse)}"
         yield f"  {title:<{width}}   mean  worst  behind best      bias           worst for"
         for way, name in zip(ways, names, strict=True):
             bias = self.table["bias"].xs(way, level="way").loc[rmse.index]
@@ -111,7 +111,8 @@ class Comparison:
         by_size = self.comparable.groupby(level=1)
         for number, way in enumerate(self.ways, 1):
             mean, worst = by_size[way].mean(), by_size[way].max()
-            cells = [f"{mean[n] * 100:.0f} / {worst[n] * 100:.0f}" if n in mean else "" for n in self.sizes]
+            told = mean.dropna().index
+            cells = [f"{mean[n] * 100:.0f} / {worst[n] * 100:.0f}" if n in told else "-" for n in self.sizes]
             yield f"  {number:>2}  {way:<{width}}" + "".join(f"{cell:>12}" for cell in cells)
 
     def _by_law(self) -> Iterator[str]:
@@ -153,11 +154,10 @@ class Comparison:
         drawn = {self.tail: self.tail, self.fit: f"best law of maxima: {self.fit}"}
         drawn |= {self.paper: f"the paper's: {self.paper}"}
         drawn |= {shape_free: f"shape free: {shape_free}"} if shape_free in self.ways and shape_free != self.fit else {}
-        curves = self.rmse.loc[law, list(drawn)].mul(100).rename(columns=drawn).rename_axis(index="x", columns="series")
-        table = curves.stack().rename("y").reset_index().dropna()
-        table = table.assign(series=pd.Categorical(table["series"], list(drawn.values()))).sort_values(["series", "x"])
+        curves = self.rmse.loc[law, list(drawn)].mul(100).rename(columns=drawn).rename_axis("x").reset_index()
+        table = curves.melt(id_vars="x", var_name="series", value_name="y").assign(style="marked")
         return Panel(
-            table=table.assign(style="marked", series=table["series"].astype(str)), x="ranks in the scale-up domain",
+            table=table, x="ranks in the scale-up domain",
             y="RMSE, % of the true tax", log_x=True, log_y=True, title=spoken(law),
             ticks={n: f"{n:,}" for n in self.sizes}, levels={GOOD * 100: f"{GOOD:.0%}" if law == self.laws[0] else ""},
         )  # fmt: skip
