@@ -222,8 +222,8 @@ def test_everything_is_left_in_the_folder(tmp_path: Path, capsys: pytest.Capture
     out = tmp_path / "out"
     assert main(["+experiment=fit", f"traces={GUMBEL}", "replicates=100", f"hydra.run.dir={out}"]) == 0
     assert {path.name for path in out.iterdir()} == {
-        "tau.csv", "dependence.csv", "ranks.csv", "bandwidth.csv", "fit.png", "fit.svg", "compute", "manifest.json",
-        "trace_summary.json",
+        "summary.csv", "tau.csv", "dependence.csv", "ranks.csv", "bandwidth.csv", "fit.png", "fit.svg", "compute",
+        "manifest.json", "trace_summary.json",
     }  # fmt: skip
     said = capsys.readouterr().out
     assert "8 ranks pay 520.2 us, 3.3 % of a step of 16.01 ms; 512 would pay 1.544 ms (1.306 ms to 1.831 ms)" in said

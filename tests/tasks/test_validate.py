@@ -224,7 +224,7 @@ def test_everything_is_left_in_the_folder(tmp_path: Path) -> None:
     task = Validate(name="validate", fit=law, summary=str(tmp_path / "s.json"), runs=40)
     outcome = task.execute(out, lambda *step: steps.append(step))
     assert {path.name for path in out.iterdir()} == {
-        "validation.csv", "validation.png", "validation.svg", "prediction.png", "prediction.svg"
+        "summary.csv", "validation.csv", "validation.png", "validation.svg", "prediction.png", "prediction.svg"
     }  # fmt: skip
     assert steps[-1] == (121, 121)
     assert "s.json against simulation; compute is GPU work" in outcome.text

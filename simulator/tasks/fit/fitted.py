@@ -75,6 +75,20 @@ class Fitted:
             return nan
         return self.proposal.law.wait(n)
 
+    def summary(self) -> pd.DataFrame:
+        """One row, for a sweep: what the law is of, and the tax of the measured ranks and of each n that was asked."""
+        steps = self.main.steps
+        own = self.main.estimate(steps.n)
+        row: dict[str, Any] = {
+            "group": steps.group, "block": steps.block, "ranks": steps.n, "steps": len(steps.times),
+            "mean": float(steps.times.mean()), "tau": own.tau, "low": own.low, "high": own.high,
+            "fitted": self.proposal.law.name, "rank_share": _dependence(self.main)["rank_share"],
+        }  # fmt: skip
+        for n in self.wanted:
+            found = self.main.estimate(n)
+            row |= {f"tau_{n}": found.tau, f"low_{n}": found.low, f"high_{n}": found.high, f"status_{n}": found.status}
+        return pd.DataFrame([row])
+
     def dependence(self) -> pd.DataFrame:
         """One row per group and kind of block: how its ranks and steps hang together, and what that does to the tax."""
         return pd.DataFrame([_dependence(part) for part in self.parts])

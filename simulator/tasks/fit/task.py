@@ -111,8 +111,8 @@ class FitLaw(Task):
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``tau.csv``, ``ranks.csv``, the picture ``fit``, the law as ``compute/NAME.yaml``, and from traces
-        their ``trace_summary.json``; of the tail also ``dependence.csv``, of maxima ``parameters.csv`` and
-        ``tests.csv``."""
+        their ``trace_summary.json``; of the tail also ``dependence.csv`` and ``summary.csv``, of maxima
+        ``parameters.csv`` and ``tests.csv``."""
         check_source(self.traces, self.summary)
         summary, origin = measured(self.traces, self.summary, self.report, progress)
         found = self.fit(summary, origin, progress)
@@ -185,7 +185,10 @@ def tables(found: Fitted | MaximaFit, link: Link | None) -> dict[str, pd.DataFra
     """Tables of a fit by the names of their files."""
     if isinstance(found, Fitted):
         means = {} if link is None else {"bandwidth": bandwidth_table(found, link)}
-        return {"tau": found.taxes, "dependence": found.dependence(), "ranks": found.ranks(), **means}
+        return {
+            "summary": found.summary(), "tau": found.taxes, "dependence": found.dependence(), "ranks": found.ranks(),
+            **means,
+        }  # fmt: skip
     return {"parameters": found.parameters, "tau": found.taxes, "tests": found.tests(), "ranks": found.ranks()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -25,7 +25,7 @@ from simulator.tasks.fit.task import FitLaw
 from simulator.tasks.validate.compare import Comparison
 from simulator.tasks.validate.job import LEAST_STEPS, Job, jobs_of, left_out
 from simulator.tasks.validate.pictures import pictures
-from simulator.tasks.validate.simulate import simulated_runs
+from simulator.tasks.validate.simulate import STATISTICS, simulated_runs
 from simulator.tasks.validate.words import text_of
 from simulator.traces.files import Traces
 from simulator.traces.summary import Summary
@@ -99,11 +99,12 @@ class Validate(Task):
         check_level(self.level, "runs", self.runs)
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
-        """Leaves ``validation.csv`` and the pictures ``validation`` and ``prediction``."""
+        """Leaves ``validation.csv``, ``summary.csv`` and the pictures ``validation`` and ``prediction``."""
         check_source(self.traces, self.summary)
         summary, origin = measured(self.traces, self.summary, self.fit.report, None)
         found = self.compare(summary, origin, progress)
         write_csv(pd.concat([comparison.table for comparison in found], ignore_index=True), folder / "validation.csv")
+        write_csv(summary_of(found), folder / "summary.csv")
         wrong = undrawn(lambda: write_pictures(pictures(found), folder))
         text = text_of(found, origin, self.measure, [*left_out(summary), *self.refused(summary)])
         return Outcome(f"{self.name}: {text}").lacking(wrong)
@@ -198,6 +199,20 @@ class Validate(Task):
     def _steps(self, job: Job) -> Steps:
         compute = relative_to_own_mean(job.compute, float(job.compute.mean())) if self.fit.relative else job.compute
         return Steps(job.group, STEP, job.ranks, compute)
+
+
+def summary_of(found: Sequence[Comparison]) -> pd.DataFrame:
+    """One row, for a sweep: the tax of the mean rank of the job that waits most, measured and simulated."""
+    most = max(found, key=lambda comparison: float(comparison.job.waits.mean()))
+    rows = most.table[most.table["law"] == most.main]
+    row = rows[rows["statistic"] == "tax_mean_mean"].iloc[0].to_dict()
+    told = {
+        name: row[name] for name in ("group", "operation", "measured", "simulated", "low", "high", "relative_error")
+    }
+    agreed = rows[rows["statistic"].isin(STATISTICS)]["agrees"]
+    return pd.DataFrame(
+        [told | {"fitted": most.main, "holdout": most.holdout, "agreed": int(agreed.sum()), "of": len(agreed)}]
+    )
 
 
 def independent(found: MaximaFit) -> Law:
