@@ -111,9 +111,11 @@ class Added(Dependence):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("of_blocks", "of_ranks_measured"):
-            values = np.array(getattr(self, name), dtype=float)
-            keep(self, **{name: tuple((values - _mean(name, values)).tolist())})
+        blocks, ranks = np.array(self.of_blocks), np.array(self.of_ranks_measured)
+        if len(blocks) == 1 or (np.diff(blocks) < 0).any():
+            raise InputError("common", "must be at least 2 numbers in ascending order, or none", self.of_blocks)
+        keep(self, of_blocks=tuple((blocks - _middles(blocks).mean()).tolist()))
+        keep(self, of_ranks_measured=tuple((ranks - ranks.mean()).tolist()) if len(ranks) else ())
 
     @property
     def drawn(self) -> bool:
@@ -141,15 +143,6 @@ class Added(Dependence):
             from scipy.special import ndtr
 
             own += np.interp(ndtr(shared[..., :1]), np.linspace(0, 1, len(self.of_blocks)), self.of_blocks)
-
-
-def _mean(name: str, values: Array) -> float:
-    """What is taken off so that a block's mean stays its own: of quantiles by the trapezoidal rule."""
-    if not len(values):
-        return 0.0
-    if name == "of_ranks_measured":
-        return float(values.mean())
-    return float(np.trapezoid(values, dx=1 / (len(values) - 1))) if len(values) > 1 else float(values[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,7 +300,7 @@ class Tail(Law):
         return x
 
 
-def _middles(quantiles: Sequence[float]) -> Array:
-    """Values that stand for a table of quantiles at equal steps of probability, each as likely."""
-    table = np.array(quantiles)
+def _middles(quantiles: Sequence[float] | Array) -> Array:
+    """Values that stand for a table of quantiles at equal steps of probability, each as likely; 0 for none."""
+    table = np.asarray(quantiles)
     return (table[1:] + table[:-1]) / 2 if len(table) > 1 else np.zeros(1)

@@ -79,6 +79,7 @@ def test_both_engines_draw_the_same(n: int) -> None:
     ({"quantiles": [1.0]}, "quantiles must be at least 2 numbers in ascending order"),
     ({"quantiles": [1.0, 0.5]}, "quantiles must be at least 2 numbers in ascending order"),
     ({"above": 0.0}, "above must be"), ({"shape": 1.0}, "shape must be"), ({"offsets": ["a"]}, "offsets"),
+    ({"common": [0.1]}, "common must be at least 2"), ({"common": [0.1, 0.0]}, "common must be at least 2"),
     ({"block_mean": 0.05, "quantiles": [-1.0, 0.5]}, "block_mean must be larger, so that at most 0.001"),
 ])  # fmt: skip
 def test_what_is_no_law_is_one_sentence(change: dict[str, Any], sentence: str) -> None:
