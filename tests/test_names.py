@@ -49,7 +49,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("path", sorted((ROOT / "conf").rglob("*.yaml")), ids=lambda path: path.stem)
 def test_configs_name_public_names(path: Path) -> None:
-    for target in re.findall(r"_target_: (\S+)", path.read_text(encoding="utf-8")):
+    for target in re.findall(r"_target_: ([\w.]+)", path.read_text(encoding="utf-8")):
         package, name = target.split(".")
         assert name in {"simulator": HOME, "topologies": topologies.__all__}[package]
 

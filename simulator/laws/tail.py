@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from simulator.arrays import Array
-from simulator.checks import Checked, Finite, InputError, Positive, Rule, keep
+from simulator.checks import Checked, Finite, InputError, Positive, Rule, keep, number
 from simulator.laws.base import LONGEST, Law, Noise, Time
 from simulator.laws.dependence import Dependence
 
@@ -184,6 +184,7 @@ class Tail(Law):
     def __post_init__(self) -> None:
         super().__post_init__()
         keep(self, **{name: tuple(getattr(self, name) or ()) for name in ("quantiles", "common", "offsets")})
+        number("factor", self.factor, most=LONGEST / max(self.block_mean, 1.0))
         risk = self.below_zero
         if not risk <= MOST_BELOW_ZERO:
             raise InputError(

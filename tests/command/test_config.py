@@ -503,5 +503,5 @@ def test_values_are_of_the_kind_that_a_plugin_asks_for(
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_the_type_hints_of_our_own_targets_can_be_read(path: Path) -> None:
     """Where they cannot, the kinds of values would go unchecked."""
-    for target in re.findall(r"_target_: (\S+)", (config_dir() / path).read_text(encoding="utf-8")):
+    for target in re.findall(r"_target_: ([\w.]+)", (config_dir() / path).read_text(encoding="utf-8")):
         assert hints_of(locate(target, "_target_"))

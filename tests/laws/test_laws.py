@@ -50,7 +50,11 @@ for path in sorted((config_dir() / "compute").glob("*.yaml")):  # those of conf/
 INDEPENDENT = {name: law for name, law in LAWS.items() if isinstance(law, IndependentLaw)}
 CONTINUOUS = {k: v for k, v in INDEPENDENT.items() if k not in ("deterministic", "no-spread", "empirical-values")}
 
+# Laws whose blocks are independent; of others (offsets drawn once in a run, blocks that remember), one run is one draw.
+SEPARATE = {name: law for name, law in LAWS.items() if law.dependence is None}
+
 every_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+every_law_of_separate_blocks = pytest.mark.parametrize("law", SEPARATE.values(), ids=SEPARATE)
 every_independent_law = pytest.mark.parametrize("law", INDEPENDENT.values(), ids=INDEPENDENT)
 every_continuous_law = pytest.mark.parametrize("law", CONTINUOUS.values(), ids=CONTINUOUS)
 
@@ -70,7 +74,7 @@ def test_samples_have_the_shape_asked_for_and_are_times(law):
     assert (times >= 0).all()
 
 
-@every_law
+@every_law_of_separate_blocks
 def test_samples_do_not_depend_on_how_many_are_drawn_at_once(law):
     together = law.sample(rng(), (37, 12))
     source = rng()
@@ -79,7 +83,7 @@ def test_samples_do_not_depend_on_how_many_are_drawn_at_once(law):
 
 
 @pytest.mark.sampled(3)
-@every_law
+@every_law_of_separate_blocks
 @pytest.mark.parametrize("n", [4, 64])
 def test_mean_and_expected_maximum_agree_with_samples(law, n):
     times = law.sample(rng(), (40_000, n))
