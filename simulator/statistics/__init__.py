@@ -24,12 +24,11 @@ from simulator.statistics.resample import Interval, Laws, maxima_needed
 from simulator.statistics.sample import Counts, describe
 from simulator.statistics.shuffling import Drift, Shuffled, drift, shuffled
 from simulator.statistics.standardise import block_centred, instance_centred
-from simulator.statistics.subsets import subset_tax
 from simulator.statistics.tax_estimate import Estimate, estimate, estimates
 
 __all__ = [
     "Bootstrap", "Counts", "Distance", "Drift", "Estimate", "Gev", "Interval", "Laws", "LikelihoodRatio", "Shuffled",
     "Stability", "anderson_darling", "block_centred", "cluster_bootstrap", "describe", "drift", "estimate", "estimates",
     "fit_gev", "fit_gumbel", "fit_gumbel_lmoments", "gumbel_or_gev", "instance_centred", "max_stability",
-    "maxima_needed", "shuffled", "subset_tax",
+    "maxima_needed", "shuffled",
 ]  # fmt: skip

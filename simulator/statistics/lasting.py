@@ -1,4 +1,5 @@
-"""Ranks that differ lastingly: what others would pay if offsets of ranks are normal, and spreads log-normal."""
+"""Ranks that differ lastingly: what others would pay if offsets of ranks are normal, and spreads log-normal; what one
+more slow rank costs."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Sequence
 from math import asinh, sqrt
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from simulator.arrays import Array
 from simulator.statistics.tail import Tail
@@ -36,6 +38,27 @@ def with_offsets(law: Tail, sd: float, n: int) -> float:
     below = ndtr((x[:, None] - (values - mean)) / sd) @ weights
     largest = np.clip(below, 0, 1) ** n
     return float(x[-1] - np.trapezoid(largest, x))
+
+
+def slow_rank(x: ArrayLike, offset: float) -> float:
+    """How much later a barrier comes, in the mean, where one more rank is slower than the mean of these by ``offset``.
+
+    Its time in a block is the mean of the block's ranks, the offset, and what some rank in some block was off from its
+    own mean and the block's, each as likely: E[(offset + own - (largest - mean of the block))+], exactly, over all
+    pairs.
+
+    Args:
+        x: times, shape (blocks, ranks), in the unit of the offset.
+
+    >>> slow_rank([[1.0, 3.0], [1.0, 3.0]], 2.0)  # it comes 1 after the slowest, which is 1 above the mean
+    1.0
+    """
+    times = np.asarray(x, dtype=float)
+    mean = times.mean(axis=1, keepdims=True)
+    late = np.sort(times.max(axis=1) - mean[:, 0])
+    own = (times - mean - (times - mean).mean(axis=0)).ravel() + offset
+    before = np.searchsorted(late, own)
+    return float((before * own - np.concatenate([[0.0], np.cumsum(late)])[before]).sum() / len(late) / len(own))
 
 
 def atoms(law: Tail, n: int) -> tuple[Array, Array]:

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from simulator.arrays import Array
 from simulator.checks import InputError
 from simulator.statistics.components import components
-from simulator.statistics.subsets import subset_tax
 from simulator.statistics.tax_estimate import checked_times
 from simulator.statistics.uncertainty import RUNS, from_one_run, jackknife, runs_of
+from simulator.tax import subset_tax
 
 HALVES = RUNS // 2  # runs of either half, and of a straight line
 RARE = 0.01  # how often a test of drift may be wrong

@@ -24,7 +24,6 @@ from simulator.arrays import Array
 from simulator.checks import MAX_RANKS, InputError, count
 from simulator.statistics.components import LEVEL, Components, components
 from simulator.statistics.pooling import Pooling
-from simulator.statistics.subsets import subset_tax
 from simulator.statistics.tail import WEIGHT_OF_ZERO, Tail, threshold_rank
 from simulator.statistics.uncertainty import (
     RUNS,
@@ -37,6 +36,7 @@ from simulator.statistics.uncertainty import (
     student,
     variance_factors,
 )  # fmt: skip
+from simulator.tax import subset_tax
 from simulator.text import percent
 
 LEAST_BLOCKS = 10  # from which more ranks than measured are spoken of

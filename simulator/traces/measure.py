@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.lazy import pd
-from simulator.tax import costs, most_frequent, of_durations, share
+from simulator.tax import costs, most_frequent, of_durations, share, subset_tax
 from simulator.traces.align import Group, Verdict
 
 SUMMARY = (
@@ -31,8 +31,10 @@ TAX = (
     "group", "operation", "collective", "ranks", "bytes", "start", "duration_min", "duration_max", "tax_fastest",
     "tax_median", "tax_mean", "share_fastest", "share_median", "end_spread", "straggler",
 )  # fmt: skip
+SIZES = ("group", "operation", "n", "tau")
 STRAGGLERS = ("group", "operation", "rank", "collectives", "last", "caused", "saved", "without")
 LEAST = 3  # blocks for a correlation
+FAR = 5.0  # times the median of the others: a first instance that is named
 
 
 def tax_table(groups: Sequence[Group]) -> pd.DataFrame:
@@ -84,6 +86,24 @@ def straggler_table(groups: Sequence[Group]) -> pd.DataFrame:
                 about = {"group": group.name, "operation": verdict.operation, "rank": group.ranks}
                 parts.append(pd.DataFrame({**about, "collectives": len(duration), **cost._asdict()}))
     return pd.concat(parts[1:] or parts, ignore_index=True)
+
+
+def size_table(groups: Sequence[Group]) -> pd.DataFrame:
+    """One row per process group, operation and n = 2, 4, 8, ... up to its ranks: what n of these ranks would pay.
+
+    ``tau`` is the mean wait of a rank, seconds, over all subsets of n ranks (``simulator.tax.subset_tax``); that of
+    all ranks is ``tax_mean_mean``.
+    """
+    rows = []
+    for group in groups:
+        ranks = len(group.ranks)
+        sizes = sorted({*(2**i for i in range(1, ranks.bit_length())), ranks})
+        for verdict in group.verdicts:
+            duration = group.duration[group.operation == verdict.operation] / 1e9
+            if len(duration):
+                taus = [float(subset_tax(-duration, n).mean()) for n in sizes]  # the last to arrive has the shortest
+                rows += [(group.name, verdict.operation, n, tau) for n, tau in zip(sizes, taus, strict=True)]
+    return pd.DataFrame(rows, columns=list(SIZES))
 
 
 def summary_table(groups: Sequence[Group], tax: pd.DataFrame, stragglers: pd.DataFrame) -> pd.DataFrame:
@@ -155,9 +175,9 @@ def overall(summary: pd.DataFrame, tax: pd.DataFrame, pairs: int) -> pd.DataFram
 def block_table(blocks: pd.DataFrame) -> pd.DataFrame:
     """One row per group and kind of block: how long blocks are, and how much ranks differ in them, seconds.
 
-    ``NAME_mean`` is over blocks and ranks; ``NAME_cv`` the mean over blocks of the coefficient of variation over ranks
-    (ddof 1; blocks of mean 0 have none); ``NAME_sd`` pools the variances over ranks: sqrt(mean(variance)). Blocks of
-    ranks that could not be matched have a mean alone.
+    ``NAME_mean`` and ``NAME_p50`` (the median) are over blocks and ranks; ``NAME_cv`` the mean over blocks of the
+    coefficient of variation over ranks (ddof 1; blocks of mean 0 have none); ``NAME_sd`` pools the variances over
+    ranks: sqrt(mean(variance)). Blocks of ranks that could not be matched have mean and median alone.
     """
     names = ["gap", "busy", "kernels", "gemm"]
     rows = []
@@ -170,6 +190,7 @@ def block_table(blocks: pd.DataFrame) -> pd.DataFrame:
             mean, sd = wide.mean(axis=1), wide.std(axis=1, ddof=1)
             row |= {
                 f"{name}_mean": wide.stack().mean(),
+                f"{name}_p50": wide.stack().median(),
                 f"{name}_cv": (sd[mean > 0] / mean[mean > 0]).mean() if matched else nan,
                 f"{name}_sd": float(np.sqrt((sd**2).mean())) if matched else nan,
             }
@@ -179,9 +200,27 @@ def block_table(blocks: pd.DataFrame) -> pd.DataFrame:
         "block",
         "ranks",
         "blocks",
-        *(f"{name}_{what}" for name in names for what in ("mean", "cv", "sd")),
+        *(f"{name}_{what}" for name in names for what in ("mean", "p50", "cv", "sd")),
     ]
     return pd.DataFrame(rows, columns=columns)
+
+
+def first_outliers(tax: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
+    """First instances that stand alone, as where a profiler starts: columns group, what, count, first and median.
+
+    ``what`` is an operation, whose mean wait is meant, or a kind of block, whose mean GPU work is; ``first`` is more
+    than any other and ``FAR`` times the ``median`` of the others, seconds.
+    """
+    waits = tax.rename(columns={"operation": "what", "tax_mean": "value"})[["group", "what", "value"]]
+    busy = blocks.groupby(["group", "block", "instance"], sort=False)["busy"].mean().reset_index()
+    busy = busy.rename(columns={"block": "what", "busy": "value"})[["group", "what", "value"]]
+    found = []
+    for table in (waits, busy):
+        for (group, what), own in table.groupby(["group", "what"], sort=False)["value"]:
+            first, others = own.iloc[0], own.iloc[1:]
+            if len(others) >= LEAST and first > max(others.max(), FAR * others.median()):
+                found.append((group, what, len(own), first, others.median()))
+    return pd.DataFrame(found, columns=["group", "what", "count", "first", "median"])
 
 
 def ranges(tax: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:

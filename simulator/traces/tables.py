@@ -17,7 +17,7 @@ import numpy as np
 from simulator.arrays import Times
 from simulator.checks import Checked, InputError, Positive, Rule, keep, mapping, texts
 from simulator.lazy import pd
-from simulator.traces.align import LEAST_SAID, Group, Status, Verdict, duration
+from simulator.traces.align import LEAST_SAID, NEAR_TAX, OF_TAX, Group, Status, Verdict, duration
 from simulator.traces.blocks import COLUMNS
 from simulator.traces.match import LEAST, LEAST_DRIFT, MOST_DRIFT, Clock
 from simulator.traces.table_files import moments, read_table, seconds, whole_numbers
@@ -86,22 +86,57 @@ def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.
     if not groups:
         raise InputError("table", f"{path.name} has no row of {', '.join(columns.collectives or {})}")
     if columns.start is not None:
-        groups = [replace(group, leading=_leading(table[table["group"] == group.name], columns)) for group in groups]
+        table["end"] = table["start"] + table["duration"]
+        groups = [_placed(group, table[table["group"] == group.name], columns) for group in groups]
+    if columns.start is not None and columns.operation is not None:
+        table["gap"] = _gaps(table, table["what"].isin(columns.computes or {}))
     blocks = [
         _blocks(own, columns, path) for _, own in table[table["what"].isin(columns.computes or {})].groupby("group")
     ]
     return groups, pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame(columns=list(COLUMNS))
 
 
-def _leading(rows: pd.DataFrame, columns: Columns) -> frozenset[str]:
-    """Collectives that begin before the compute of their step, in most steps and on most ranks."""
-    first = rows.groupby(["what", "step", "rank"])["start"].min()
-    computes = [first[what] for what in columns.computes or {} if what in first.index]
-    if not computes:
-        return frozenset()
-    earliest = pd.concat(computes, axis=1).min(axis=1)
-    found = [what for what in columns.collectives or {} if what in first.index]
-    return frozenset(what for what in found if (earliest - first[what]).dropna().gt(0).mean() > 0.5)
+def _placed(group: Group, rows: pd.DataFrame, columns: Columns) -> Group:
+    """The group with what start times say of its collectives and the compute of their step.
+
+    Those that begin before it, in most steps and on most ranks, lead. To others ranks come when it is over; where this
+    is longer ago than they wait, something else between may be what they wait in, and the verdict says so.
+    """
+    own = rows[rows["what"].isin(columns.computes or {})].groupby(["step", "rank"])
+    if not len(own):
+        return group
+    begin, end = own["start"].min(), own["end"].max()
+    leading, verdicts = set(), []
+    for verdict in group.verdicts:
+        start = rows[rows["what"] == verdict.operation].groupby(["step", "rank"])["start"].min()
+        later = (start - end).dropna().median()
+        waits = np.ptp(group.duration[group.operation == verdict.operation], axis=1)
+        if (begin - start).dropna().gt(0).mean() > 0.5:
+            leading.add(verdict.operation)
+        elif len(waits) and later > waits.mean():
+            told = f"ranks come to it {duration(int(later))} after the end of their compute, and may wait in between"
+            verdict = replace(verdict, reason="; ".join(filter(None, [verdict.reason, told])))
+        verdicts.append(verdict)
+    return replace(group, leading=frozenset(leading), verdicts=tuple(verdicts))
+
+
+def _gaps(table: pd.DataFrame, computes: pd.Series) -> pd.Series:
+    """The time between collectives that goes to each compute row of a table with start times, ns.
+
+    From the end of all rows before it on its rank (the first: from its own start) to its own end, or to the start of
+    the collective that follows it: the rows before a collective add up to the whole time since the one before. What
+    overlaps with earlier rows counts once. Where times begin anew with each step, each step stands alone.
+    """
+    firsts = table.groupby(["group", "rank", "step"])["start"].min()
+    anew = firsts.groupby(level=["group", "rank"]).diff().lt(0).any()
+    keys = ["group", "rank", *["step"] * bool(anew)]
+    first = table["start"].min()
+    order = table.assign(compute=computes, start=table["start"] - first, end=table["end"] - first)
+    order = order.sort_values([*keys, "start", "end"], kind="stable")
+    order["reached"] = order.groupby(keys)["end"].cummax()
+    of_rank = order.groupby(keys)
+    follows = of_rank["start"].shift(-1).where(~of_rank["compute"].shift(-1, fill_value=True))
+    return order["reached"].combine(follows, np.fmax) - of_rank["reached"].shift().fillna(order["start"])
 
 
 def _needed(columns: Columns) -> list[str]:
@@ -222,11 +257,14 @@ def _checked(start: Times, length: Times, ranks: Sequence[int], tolerance: int) 
         if nearer >= near + 2 and all(abs(line.rate) <= MOST_DRIFT for line in lines):
             clocks, ahead = lines, drifted
     spread = np.ptp(ends - ahead, axis=1)
-    together = spread <= tolerance
-    reasons = [
+    wide = int(OF_TAX * np.ptp(length, axis=1).mean())
+    limit = wide if (spread <= wide).sum() > (spread <= tolerance).sum() else tolerance
+    together = spread <= limit
+    reasons = [NEAR_TAX] if limit > tolerance else []
+    reasons += [
         f"clock set right of rank {rank} ({duration(abs(clock.offset))} {'ahead' if clock.offset > 0 else 'behind'})"
         for rank, clock in zip(ranks, clocks, strict=True)
-        if abs(clock.offset) > tolerance
+        if abs(clock.offset) > limit
     ]
     reasons += [
         f"clock of rank {rank} drifts by {clock.rate * 1e6:.3g} ppm"
@@ -235,7 +273,7 @@ def _checked(start: Times, length: Times, ranks: Sequence[int], tolerance: int) 
     ]
     if not together.all():
         reasons.insert(0, f"{int((~together).sum())} of {len(together)} ends do not agree: they differ by up to "
-                          f"{duration(int(spread.max()))} (tolerance {duration(tolerance)})")  # fmt: skip
+                          f"{duration(int(spread.max()))} (tolerance {duration(limit)})")  # fmt: skip
     return start - ahead, together, reasons
 
 
@@ -245,11 +283,13 @@ def _blocks(rows: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
     keys = ["group", "what", "key", "step", "rank"]
     if rows.duplicated(["what", "key", "rank"]).any() and columns.operation is None:
         _wide(rows[rows["what"] == rows["what"].iloc[0]], "duration", path)
-    summed = rows.groupby(keys, sort=False)["duration"].sum().reset_index()
+    rows = rows if "gap" in rows else rows.assign(gap=np.nan)
+    summed = rows.groupby(keys, sort=False)[["duration", "gap"]].sum(min_count=1).reset_index()
     present = summed.groupby(["what", "key"])["rank"].transform("size")
     summed = summed[present == summed["rank"].nunique()]
     return pd.DataFrame({
         "group": summed["group"], "block": summed["what"], "instance": pd.factorize(summed["key"])[0],
-        "collective": summed["step"], "rank": summed["rank"], "gap": np.nan, "busy": summed["duration"] / 1e9,
+        "collective": summed["step"], "rank": summed["rank"],
+        "gap": summed["gap"] / 1e9, "busy": summed["duration"] / 1e9,
         "kernels": np.nan, "gemm": np.nan, "aligned": True,
     })  # fmt: skip

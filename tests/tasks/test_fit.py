@@ -14,11 +14,12 @@ from simulator import Columns, FitLaw, TraceReport
 from simulator.checks import InputError
 from simulator.command.app import main
 from simulator.laws import EmpiricalBlocks, Normal, Tail, dependent
-from simulator.statistics import estimate, subset_tax
+from simulator.statistics import estimate
 from simulator.tasks.fit.fitted import Fitted
 from simulator.tasks.fit.source import measured
 from simulator.tasks.fit.steps import STEP, steps_of
 from simulator.tasks.fit.yaml import law_yaml
+from simulator.tax import subset_tax
 from simulator.traces.summary import Summary, read_summary, summarise, write_summary
 from tests.conftest import built
 from tests.recorded import DLRM, SLOW, analyse, byte_dance, stragglar, summary_of

@@ -88,13 +88,23 @@ def test_dlrm_waits_for_hosts_and_not_for_gpus() -> None:
 
 
 @pytest.mark.slow
-def test_byte_dance_computes_as_simulated_and_waits_longer() -> None:
+def test_byte_dance_waits_as_simulated_where_all_time_between_collectives_counts() -> None:
+    """Its start times say when ranks came, so that the waits of pipeline stages for each other are in the gaps."""
+    found = compare(real("bytedance_ST"), measure="gap", operation="reduce_scatter", runs=60)
+    for law in ("fitted", "resampled"):
+        rows = table(found, law)
+        assert (rows["relative_error"]["iteration_time"].abs() < 0.005).all()
+        assert (rows["relative_error"]["tax_mean_mean"].abs() < 0.03).all()
+
+
+@pytest.mark.slow
+def test_byte_dance_computes_for_less_time_than_it_takes_and_waits_longer() -> None:
     """The stages of a pipeline also wait for each other, which the compute of one stage does not show."""
     found = compare(real("bytedance_ST"), operation="reduce_scatter", runs=60)
     assert len(found) == 4
     for law in ("fitted", "resampled"):
         rows = table(found, law)
-        assert (rows["relative_error"]["iteration_time"].abs() < 0.005).all()
+        assert (rows["relative_error"]["iteration_time"] < -0.3).all()
         ratio = rows["simulated"]["tax_mean_mean"] / rows["measured"]["tax_mean_mean"]
         assert ((ratio > 0.35) & (ratio < 0.9)).all()
     assert ["compute does not explain" in " ".join(comparison.findings()) for comparison in found] == [

@@ -11,6 +11,7 @@ from typing import Any
 from simulator.checks import InputError
 from simulator.lazy import pd
 from simulator.statistics.components import LEVEL
+from simulator.statistics.lasting import slow_rank
 from simulator.tasks.fit.prediction import MATTERS, TAXES, Prediction
 from simulator.tasks.fit.steps import STEP
 from simulator.tasks.fit.tail import FAR, StepLaw, propose
@@ -138,6 +139,7 @@ class Fitted:
         if guessed and isfinite(guessed[0].blocks_needed):
             yield f"some {guessed[0].blocks_needed:,.0f} steps would narrow the interval of {guessed[0].n} to +-20 %"
         yield from self._conditional()
+        yield from self._slow_rank()
 
     def _of_the_wait(self) -> Iterator[str]:
         """Whether compute explains how long ranks wait."""
@@ -159,6 +161,17 @@ class Fitted:
                     f"were lasting offsets of ranks normal, {n} of them would pay {duration(found.conditional_low)} to "
                     f"{duration(found.conditional_high)}"
                 )
+
+    def _slow_rank(self) -> Iterator[str]:
+        """What one more slow rank costs, where ranks differ lastingly; no law of offsets is needed."""
+        parts, times = self.main.measured.components, self.main.steps.times
+        if parts is not None and self.main.ranks_are_alike() is False:
+            slow = max(parts.offsets)
+            once, twice = (duration(slow_rank(times, by)) for by in (slow, 2 * slow))
+            yield (
+                f"one more rank that is {duration(slow)} slower than the mean of these, as the slowest is, makes a "
+                f"step {once} longer; one twice as slow, {twice}"
+            )
 
 
 def _kept(part: Prediction) -> float:

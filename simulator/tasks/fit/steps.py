@@ -79,7 +79,8 @@ def steps_of(
         check_choice(summary, chosen, groups, block)
         if measure == "gap" and not all(own.gap for own in chosen):
             raise InputError(
-                "measure", "must be busy or arrival for a table of operations, which does not say what was between them"
+                "measure",
+                "must be busy or arrival for a table of operations without start times: nothing says what was between",
             )
         together: dict[tuple[str, tuple[int, ...]], list[Block]] = {}
         for own in chosen:

@@ -13,10 +13,10 @@ from simulator.arrays import Array
 from simulator.checks import InputError
 from simulator.laws import Empirical, EmpiricalBlocks, Law, Tail
 from simulator.statistics.components import LEVEL
-from simulator.statistics.subsets import subset_tax
 from simulator.statistics.tail import Tail as Pooled
 from simulator.statistics.tax_estimate import LEAST_TIMES, Estimate, Measured
 from simulator.tasks.fit.steps import Steps
+from simulator.tax import subset_tax
 from simulator.text import off
 
 QUANTILES = 101

@@ -11,9 +11,11 @@ from simulator.tax import persistence
 from simulator.text import duration, grid, percent, printable
 from simulator.traces import kernels
 from simulator.traces.findings import Findings
+from simulator.traces.measure import first_outliers
 from simulator.traces.waiting import Waiting
 
 MOST_NOTES = 20
+MOST_SIZES = 6
 
 
 def text(findings: Findings) -> str:
@@ -31,6 +33,7 @@ def tables(findings: Findings) -> list[tuple[str, list[Sequence[str]]]]:
     """Headings with rows of text, the first row the names of the columns; empty tables are left out."""
     found = {
         "synchronization tax": _tax_rows(findings.summary),
+        "mean wait, were there fewer ranks": _size_rows(findings.sizes),
         "does compute explain the wait?": _explanation_rows(findings.explanation),
         "point to point": _pair_rows(findings.pairs),
         "compute blocks": _block_rows(findings.block_summary),
@@ -64,13 +67,24 @@ def lead(findings: Findings) -> str:
 
 
 def _tax_rows(summary: pd.DataFrame) -> Iterator[Sequence[str]]:
-    yield "group, operation", "ranks", "count", "fastest rank", "p99", "median rank", "share", "status"
+    yield "group, operation", "ranks", "count", "fastest rank", "p50", "p99", "median rank", "share", "status"
     for row in summary[summary["status"] != "refused"].to_dict("records"):
         yield (
             f"{row['group']}, {row['operation']}", str(row["ranks"]), f"{row['collectives']:,}",
-            duration(row["tax_fastest_mean"]), duration(row["tax_fastest_p99"]), duration(row["tax_median_mean"]),
+            duration(row["tax_fastest_mean"]), duration(row["tax_fastest_p50"]), duration(row["tax_fastest_p99"]),
+            duration(row["tax_median_mean"]),
             percent(row["tax_share"]), row["status"],
         )  # fmt: skip
+
+
+def _size_rows(sizes: pd.DataFrame) -> Iterator[Sequence[str]]:
+    """Of groups of more than two ranks, at the largest few sizes."""
+    wide = sizes.groupby(["group", "operation"], sort=False).filter(lambda own: len(own) > 1)
+    columns = sorted(wide["n"].unique())[-MOST_SIZES:]
+    yield "group, operation", *(f"n = {n:,}" for n in columns)
+    for (group, operation), own in wide.groupby(["group", "operation"], sort=False):
+        tau = own.set_index("n")["tau"]
+        yield f"{group}, {operation}", *(duration(tau[n]) if n in tau else "" for n in columns)
 
 
 def _stragglers(summary: pd.DataFrame) -> Iterator[str]:
@@ -127,10 +141,11 @@ def _apart(row: Mapping[str, Any], what: str) -> tuple[str, str]:
 
 
 def _block_rows(blocks: pd.DataFrame) -> Iterator[Sequence[str]]:
-    yield "group, block", "ranks", "blocks", "gap", "GPU busy", "GEMM", "variation over ranks"
+    yield "group, block", "ranks", "blocks", "gap", "GPU busy", "its median", "GEMM", "variation over ranks"
     for row in blocks.to_dict("records"):
         means = [
-            "" if isnan(row[f"{name}_mean"]) else duration(row[f"{name}_mean"]) for name in ("gap", "busy", "gemm")
+            "" if isnan(row[name]) else duration(row[name])
+            for name in ("gap_mean", "busy_mean", "busy_p50", "gemm_mean")
         ]
         variation = "" if isnan(row["busy_cv"]) else percent(row["busy_cv"])
         yield f"{row['group']}, {row['block']}", str(row["ranks"]), f"{row['blocks']:,}", *means, variation
@@ -155,6 +170,11 @@ def _notes(findings: Findings) -> Iterator[str]:
     """What a reader must know: what was refused, left out or dropped."""
     for row in findings.summary[findings.summary["reason"] != ""].to_dict("records"):
         yield f"{row['group']}, {row['operation']}: {row['status']}: {row['reason']}"
+    for row in first_outliers(findings.tax, findings.blocks).to_dict("records"):
+        yield (
+            f"{row['group']}, {row['what']}: the first of {row['count']:,} takes {duration(row['first'])}, the "
+            f"median of the others {duration(row['median'])}: means have it in them, medians do not"
+        )
     yield from findings.notes
     yield from map(_waiting, findings.waiting)
     for left_out in findings.left_out:

@@ -130,7 +130,9 @@ def jobs_of(summary: Summary, *, measure: str, group: str | None, operation: str
         if value is not None and value not in names:
             raise InputError(field, f"must be one of {', '.join(sorted(names)) or 'none at all'}", value)
     if measure == "gap" and not any(block.gap for block in summary.blocks):
-        raise InputError("measure", "must be busy for a table of operations, which does not say what was between them")
+        raise InputError(
+            "measure", "must be busy for a table of operations without start times: nothing says what was between"
+        )
     found = []
     for own in summary.collectives:
         if group in (None, own.group) and operation in (None, own.operation) and not own.leading:

@@ -256,7 +256,9 @@ def _few(names: Sequence[str], most: int = 12) -> str:
 
 def _kinds(own: Block, measure: str, per_iteration: int, many: bool) -> list[Blocks]:
     if measure == "gap" and not own.gap:
-        raise InputError("measure", "must be busy for a table of operations, which does not say what was between them")
+        raise InputError(
+            "measure", "must be busy for a table of operations without start times: nothing says what was between"
+        )
     if per_iteration > max(1, len(own.busy)):
         raise InputError(
             "blocks_per_iteration", f"must be at most the {len(own.busy)} blocks there are; got {per_iteration}"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from simulator.checks import InputError
-from simulator.statistics.subsets import largest_of_subset, subset_tax
+from simulator.tax import largest_of_subset, subset_tax
 from tests.statistics.samples import known_gumbel
 
 
