@@ -128,7 +128,7 @@ def _gaps(table: pd.DataFrame, computes: pd.Series) -> pd.Series:
     overlaps with earlier rows counts once. Where times begin anew with each step, each step stands alone.
     """
     firsts = table.groupby(["group", "rank", "step"])["start"].min()
-    anew = firsts.groupby(level=["group", "rank"]).diff().lt(0).any()
+    anew = firsts.groupby(level=["group", "rank"]).diff().le(0).any()
     keys = ["group", "rank", *["step"] * bool(anew)]
     first = table["start"].min()
     order = table.assign(compute=computes, start=table["start"] - first, end=table["end"] - first)
@@ -166,7 +166,7 @@ def _long(frame: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
         parts.append(shared[rows].assign(what=what, duration=times, start=0 if start is None else start[rows]))
     table = pd.concat(parts, ignore_index=True)
     skipped = np.sort(table["step"].unique())[: columns.skip]
-    return table[~table["step"].isin(skipped)]
+    return table[~table["step"].isin(skipped)].sort_values(["step", "start"], kind="stable", ignore_index=True)
 
 
 def _joined(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
@@ -184,8 +184,9 @@ def _ns(values: pd.Series, columns: Columns, path: Path) -> Times:
 def _group(name: str, rows: pd.DataFrame, columns: Columns, tolerance: int, path: Path) -> Group:
     ranks = tuple(sorted(rows["rank"].unique().tolist()))
     parts = [
-        _collective(str(what), own, ranks, columns, tolerance, path) for what, own in rows.groupby("what", sort=False)
-    ]
+        _collective(what, rows[rows["what"] == what], ranks, columns, tolerance, path)
+        for what in columns.collectives or {} if (rows["what"] == what).any()
+    ]  # fmt: skip
     timed = columns.start is not None
     lengths = [len(length) for _, _, length, _ in parts]
     return Group(
