@@ -9,6 +9,9 @@ from typing import Any
 from simulator.checks import InputError
 
 MOST_CHARACTERS = 1_000_000  # of a config with its interpolations written out
+MOST_LOOKUPS = (
+    10_000  # of keys that interpolations name, of these again, and so on; OmegaConf takes half a second for 1,000
+)
 Path = tuple[str, ...]
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _NESTED = re.compile(r"\$\{[^}]*\$\{")
@@ -25,30 +28,36 @@ def reads_environment(text: str) -> bool:
 
 
 def check_interpolations(tree: Any) -> None:
-    """Refuse interpolations that would fill the memory, from their lengths alone; cycles are told elsewhere.
+    """Refuse interpolations that would fill the memory or take minutes, from their lengths and their number alone.
+
+    Cycles are told elsewhere.
 
     >>> check_interpolations({"a": "x" * 10, **{f"k{i}": f"${{k{i - 1}}}" * 9 for i in range(1, 9)}, "k0": "${a}" * 9})
     Traceback (most recent call last):
     simulator.checks.InputError: k5 must be at most 1000000 characters with its interpolations written out
     """
     nodes = dict(_nodes(tree))
-    sizes: dict[Path, int] = {}
+    known: dict[Path, tuple[int, int]] = {}
 
-    def size(path: Path) -> int:
-        if path not in sizes:
-            sizes[path] = 0  # of a cycle
+    def size(path: Path) -> tuple[int, int]:
+        """Characters, and keys to look up."""
+        if path not in known:
+            known[path] = 0, 0  # of a cycle
             node = nodes.get(path)
+            targets = [size(target) for target in _targets(node, path)]
             own = len(node) if isinstance(node, str) else 1
-            sizes[path] = own + sum(size(target) for target in _targets(node, path))
-            if sizes[path] > MOST_CHARACTERS:
+            characters = own + sum(length for length, _ in targets)
+            lookups = sum(more for _, more in targets) + len(targets) * isinstance(node, str)
+            if characters > MOST_CHARACTERS:
                 name = ".".join(path)
                 limit = f"must be at most {MOST_CHARACTERS} characters with its interpolations written out"
                 raise InputError(name or "the config", limit)
-        return sizes[path]
+            known[path] = characters, lookups
+        return known[path]
 
-    for path, node in nodes.items():
-        if isinstance(node, str) and "${" in node:
-            size(path)
+    lookups = sum(size(path)[1] for path, node in nodes.items() if isinstance(node, str) and "${" in node)
+    if lookups > MOST_LOOKUPS:
+        raise InputError("the config", f"must look up at most {MOST_LOOKUPS} keys for its interpolations", lookups)
 
 
 def _nodes(node: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -24,6 +24,11 @@ FILES = {
     "nested": ("q: oc.env\nname: ${${q}:HOME}\n", "name must not have an interpolation within an interpolation"),
     "long": (f"name: {'x' * 2_000_000}\n", "mine.yaml must be at most 1,000,000 bytes"),
     "keys": ("w:\n" + "".join(f"  k{i}: 1\n" for i in range(10**5)), "mine.yaml must be at most 1,000,000 bytes"),
+    "lookups": ("name: x\n" + "".join(f"k{i}: ${{name}}\n" for i in range(10_001)), "must look up at most 10000 keys"),
+    "chains": (
+        "".join(f"c{j}: {{k0: x, {', '.join(f'k{i}: ${{.k{i - 1}}}' for i in range(1, 40))}}}\n" for j in range(20)),
+        "must look up at most 10000 keys",
+    ),
     "chain": ("name: ${k3000}\nk0: x\n" + "".join(f"k{i}: ${{k{i - 1}}}\n" for i in range(1, 3001)), "in a cycle"),
     "no group": ('defaults: [{"": ring}]\n', "defaults must have a group and an option in each entry of their list"),
     "cycle": ("name: ${q}\nq: ${name}\n", "name cannot be resolved: Recursive interpolation"),
