@@ -26,7 +26,7 @@ FILES = {
     "keys": ("w:\n" + "".join(f"  k{i}: 1\n" for i in range(10**5)), "mine.yaml must be at most 1,000,000 bytes"),
     "lookups": ("name: x\n" + "".join(f"k{i}: ${{name}}\n" for i in range(10_001)), "must look up at most 10000 keys"),
     "chains": (
-        "".join(f"c{j}: {{k0: x, {', '.join(f'k{i}: ${{.k{i - 1}}}' for i in range(1, 40))}}}\n" for j in range(20)),
+        "".join(f"c{j}_{i}: {f'${{c{j}_{i - 1}}}' if i else 'x'}\n" for j in range(20) for i in range(40)),
         "must look up at most 10000 keys",
     ),
     "chain": ("name: ${k3000}\nk0: x\n" + "".join(f"k{i}: ${{k{i - 1}}}\n" for i in range(1, 3001)), "in a cycle"),
