@@ -151,7 +151,7 @@ def _long(frame: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
     rank, step = (whole_numbers(frame[name], path) for name in (columns.rank, columns.step))
     shared = pd.DataFrame({
         "rank": rank, "step": step,
-        "group": _joined(frame, columns.group),
+        "group": joined(frame, columns.group),
         "key": list(zip(frame[columns.step], *(frame[name] for name in columns.instance), strict=True)),
     })  # fmt: skip
     start = None if columns.start is None else moments(frame[columns.start], columns.unit, path)
@@ -169,7 +169,8 @@ def _long(frame: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
     return table[~table["step"].isin(skipped)].sort_values(["step", "start"], kind="stable", ignore_index=True)
 
 
-def _joined(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+def joined(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    """What process groups are called, from the columns that tell them apart."""
     parts = [name + " " + frame[name].astype(str) for name in names]
     joined = parts[0] if parts else pd.Series("all ranks", index=frame.index)
     for part in parts[1:]:

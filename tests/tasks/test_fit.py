@@ -198,6 +198,40 @@ def test_units_change_no_figure(unit: float, tmp_path: Path) -> None:
     assert summary.blocks == whole.blocks
 
 
+def test_rows_of_a_wide_table_are_in_the_order_of_their_steps(tmp_path: Path) -> None:
+    frame = pd.read_csv(GUMBEL, comment="#").rename_axis("iteration").reset_index()
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "t.csv", index=False)
+    report = replace(task().report, table=Columns(step="iteration"))
+    mixed, _ = measured(str(tmp_path / "t.csv"), None, report, None)
+    straight, _ = measured(str(GUMBEL), None, task().report, None)
+    assert mixed.blocks == straight.blocks
+
+
+def test_groups_and_instances_of_a_long_table_are_told_apart(tmp_path: Path) -> None:
+    """Two process groups of 4 ranks, 2 layers in each step: groups have a block each, layers follow each other."""
+    times = 10 + np.arange(2 * 3 * 2 * 4).reshape(2, 3, 2, 4)  # group, step, layer, rank
+    where = np.indices(times.shape).reshape(4, -1)
+    frame = pd.DataFrame(
+        dict(zip(("group", "step", "layer", "rank"), where, strict=True)) | {"duration": times.ravel()}
+    )
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "t.csv", index=False)
+    report = replace(task().report, table=Columns(group="group", instance="layer", unit=1e-3))
+    found, _ = measured(str(tmp_path / "t.csv"), None, report, None)
+    assert [block.group for block in found.blocks] == ["group 0", "group 1"]
+    assert [block.busy for block in found.blocks] == (times * 10**6).reshape(2, 6, 4).tolist()
+
+
+@pytest.mark.parametrize(("key", "value"), [
+    ("table.start", "start"), ("table.operation", "op"), ("table.group", "rank0"), ("table.instance", "rank0"),
+    ("ranks", [0]), ("window", 1), ("gloo", True),
+])  # fmt: skip
+def test_a_key_that_a_table_of_times_has_no_use_for_is_refused(key: str, value: Any) -> None:
+    name = key.removeprefix("table.")
+    report = replace(task().report, **({name: value} if name == key else {"table": Columns(**{name: value})}))
+    with pytest.raises(InputError, match=f"^{key} must be left out"):
+        measured(str(GUMBEL), None, report, None)
+
+
 def test_a_long_table_is_a_wide_one(tmp_path: Path) -> None:
     frame = pd.read_csv(GUMBEL)
     long = frame.rename_axis("step").reset_index().melt("step", var_name="rank", value_name="duration")
@@ -207,10 +241,22 @@ def test_a_long_table_is_a_wide_one(tmp_path: Path) -> None:
     assert one.blocks == other.blocks
 
 
+SHOWN = (
+    ", called alike but for its number (rank0, rank1, ...), beside one of steps (table.step=COLUMN) if any; or columns "
+    "'rank' and 'step' (table.rank=COLUMN, table.step=COLUMN); it has "
+)
+
+
 @pytest.mark.parametrize(("text", "sentence"), [
-    ("a,b\n1,x\n", "table t.csv must have a column of times for each rank"),
-    ("a\n1\n", "table t.csv must have a time for each step and rank, at least 2 ranks"),
-    ("a,b\n1,-1\n", "table t.csv column 'b' must hold durations of at least 0; row 1 has -1"),
+    ("a0,a1\n1,x\n", "table t.csv column 'a1' must hold finite numbers alone; row 1 has 'x'"),
+    ("a0\n1\n", "table t.csv must have a time for each step and rank, at least 2 ranks"),
+    ("a0,a1\n1,-1\n", "table t.csv column 'a1' must hold durations of at least 0; row 1 has -1"),
+    *((f"{head}\n1,2,3\n", f"table t.csv must have a header with a column for each rank{SHOWN}'{head.split(',')[0]}'")
+      for head in ("Unnamed: 0,rank0,rank1", "iteration,rank0,rank1", "timestamp,0,1", "total,rank0,rank1",
+                   "Step,Rank,duration", "iteration,rank,duration", "16.1,15.9,16.0", "16000123,15999871,1599988",
+                   "forward,backward,total")),
+    ("step,rank0,rank1\n0,1,2\n0,1,2\n", "table t.csv must have one row per step; 0 is there again"),
+    ("rank0,rank1\n1e-9,2e-9\n", "table t.csv must have times of 1e-06 s and more; the longest is 2e-09 s"),
     ("rank,step,duration\n0,0,1\n0,0,2\n", "table t.csv must have one row per step and rank"),
     ("rank,step,time\n0,0,1\n", "table t.csv has no column 'duration'; it has rank, step, time"),
 ])  # fmt: skip

@@ -40,7 +40,11 @@ def measured(
     assert traces is not None
     report = replace(report, traces=traces)
     table = table_of_times(report)
-    found = summarise(report.find(progress)) if table is None else summary_of_times(table, report.table or Columns())
+    if table is None:
+        found = summarise(report.find(progress))
+    else:
+        report.check_table()
+        found = summary_of_times(table, report.table or Columns())
     given = list(traces) if isinstance(traces, list | tuple) else [traces]
     return found, f"{len(given)} files" if len(given) > 1 else _of(Path(str(given[0])).name)
 

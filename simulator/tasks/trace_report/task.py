@@ -61,6 +61,7 @@ class TraceReport(Task):
                     "must be one table, with table.collectives={all_reduce: COLUMN} and the other keys of "
                     "table, or traces ending in .json or .json.gz",
                 )
+            self.check_table()
             return findings_of(*tables.read(paths[0], self.table, tolerance), tolerance)
         job = read_job(
             paths, ranks=self.ranks, more=self.collective_kernels, broken=self.broken, most_bytes=self.most_bytes,
@@ -82,6 +83,12 @@ class TraceReport(Task):
             waiting += [replace(one, where=name) for one in found]
         table = pd.concat([part for part in blocks if len(part)] or blocks[:1], ignore_index=True)
         return findings_of(groups, table, tolerance, traces, job.left_out, notes, waiting)
+
+    def check_table(self) -> None:
+        """Raise InputError for a key that is of profiler traces alone."""
+        for name in ("ranks", "window", "gloo", "collective_kernels"):
+            if getattr(self, name):
+                raise InputError(name, "must be left out for a table; it is of profiler traces", getattr(self, name))
 
     def _chosen(self, job: Job) -> tuple[list[tuple[str, Sequence[RankTrace]]], list[str]]:
         """The windows to measure, with what goes before the names of their process groups; and notes."""
