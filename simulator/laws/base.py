@@ -110,7 +110,7 @@ class Law(Checked, ABC):
 
     def wait(self, n: int) -> float:
         """Expected wait of one rank at a barrier of ``n``: the synchronization tax, seconds (0 at n = 1)."""
-        return self.expected_max(n) - self.mean if count("n", n) > 1 else 0.0
+        return max(0.0, self.expected_max(n) - self.mean) if count("n", n) > 1 else 0.0  # not less by rounding
 
     def max_cdf(self, x: ArrayLike, n: int) -> Array | None:
         """P(slowest of ``n`` ranks <= x), or None where the law has no closed form for it."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import inf, nan, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,6 +90,12 @@ class Components:
     def rank_share(self) -> float:
         """Part of the variance between ranks that is the same in every block."""
         return self.rank / self.within if self.within > 0 else 0.0
+
+    @property
+    def spread_ratio(self) -> float:
+        """Largest of the spreads / smallest; infinite where a rank never varies."""
+        least, most = min(self.spreads), max(self.spreads)
+        return most / least if least > 0 else inf if most > 0 else 1.0
 
 
 def effective(blocks: int, memory: float) -> float:

@@ -81,15 +81,17 @@ def louder(spreads: Sequence[float], n: int) -> float:
     """Tax of n ranks of log-normal spreads over that of n ranks of the given spreads, of normal noise; at least 1.
 
     The loudest of n ranks is louder than the loudest of those measured, which no resampling of these can show. The
-    logarithms have the variance of the given ones.
+    logarithms have the variance of the given ones, without those of ranks that never vary.
 
     >>> round(louder([1.0, 1.0, 1.0], 512), 3), louder([0.5, 1.0, 2.0], 4096) > 1.2
     (1.0, True)
     """
+    ours = np.asarray(spreads)[np.asarray(spreads) > 0]
+    if len(ours) < 2:
+        return 1.0
     nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-    logs = np.log(spreads)
+    logs = np.log(ours)
     others = np.exp(logs.mean() + nodes * logs.std(ddof=1))
-    ours = np.asarray(spreads)
     return max(1.0, mixed(others, weights / weights.sum(), n) / mixed(ours, np.full(len(ours), 1 / len(ours)), n))
 
 

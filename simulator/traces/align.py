@@ -205,10 +205,10 @@ def _match_operation(
         return Verdict(operation, "refused", _why_paired(operation, counts)), nothing
     if len(own) < 2:
         return Verdict(
-            operation, "refused", f"a tax needs two ranks, and only {_named(list(own))} has a trace{absent}"
+            operation, "refused", f"a tax needs two ranks, and only {named(list(own))} has a trace{absent}"
         ), nothing
     if silent:
-        return Verdict(operation, "refused", f"{_named(silent)} ran none of them{absent}"), nothing
+        return Verdict(operation, "refused", f"{named(silent)} ran none of them{absent}"), nothing
     least, most = min(counts.values()), max(counts.values())
     if operation == "send_recv" and unequal(list(counts.values())):
         return Verdict(operation, "refused", _why_paired(operation, counts)), nothing
@@ -243,13 +243,18 @@ def _match_operation(
     return Verdict(operation, status, "; ".join(filter(None, reasons))), matched
 
 
+def typical_wait(length: Times) -> float:
+    """Of so many collectives the median tax of the fastest rank, ns: one long pause makes no clock better."""
+    return float(np.median(np.ptp(length, axis=1)))
+
+
 def _within_tax(ends: Times, length: Times) -> NDArray[np.intp]:
-    """Which collectives end on all ranks within ``OF_TAX`` of their tax, where no other of them could be meant.
+    """Which collectives end on all ranks within ``OF_TAX`` of the typical tax, where no other of them could be meant.
 
     Args:
         ends, length: ns, one row per collective, one column per rank; rows were matched by their index.
     """
-    waits = float((length.max(axis=1) - length.min(axis=1)).mean())
+    waits = typical_wait(length)
     spacing = float(np.diff(np.sort(ends, axis=0), axis=0).min(initial=0 if len(ends) < 2 else 2**62))
     return np.flatnonzero(np.ptp(ends, axis=1) <= min(OF_TAX * waits, spacing / 2))
 
@@ -275,13 +280,13 @@ def _absent(group: ProcessGroup, own: Mapping[int, pd.DataFrame], traces: Sequen
     """What to say of ranks without a trace; nothing where none is missing."""
     if group.ranks is not None:
         missing = [rank for rank in group.ranks if rank not in own]
-        return f"; {len(own)} of its {len(group.ranks)} ranks ({_named(missing)} missing)" if missing else ""
+        return f"; {len(own)} of its {len(group.ranks)} ranks ({named(missing)} missing)" if missing else ""
     if group.size is not None:
         return f"; {len(own)} of its {group.size} ranks" if len(own) < group.size else ""
     world = next((trace.world for trace in traces if trace.world is not None), None)
     if len(own) < len(traces) and len(traces) == (world or len(traces)):
         silent = [trace.rank for trace in traces if trace.rank not in own]
-        return f"; {len(own)} of {len(traces)} ranks: {_named(silent)} ran none of its collectives"
+        return f"; {len(own)} of {len(traces)} ranks: {named(silent)} ran none of its collectives"
     if world is None or len(own) >= world:
         return ""
     return f"; {len(own)} of the job's {world} ranks, and the trace does not say which belong to the group"
@@ -290,13 +295,13 @@ def _absent(group: ProcessGroup, own: Mapping[int, pd.DataFrame], traces: Sequen
 def _label(group: ProcessGroup, traces: Sequence[RankTrace]) -> str:
     """The group's name; with its ranks where groups of other ranks have the same name."""
     same = {other for trace in traces for other in trace.groups if other.name == group.name}
-    return f"{group.name} of {_named(group.ranks)}" if len(same) > 1 and group.ranks else group.name
+    return f"{group.name} of {named(group.ranks)}" if len(same) > 1 and group.ranks else group.name
 
 
-def _named(ranks: Sequence[int]) -> str:
+def named(ranks: Sequence[int]) -> str:
     """Ranks in a sentence.
 
-    >>> _named([3]), _named([0, 1, 2]), _named(range(100))
+    >>> named([3]), named([0, 1, 2]), named(range(100))
     ('rank 3', 'ranks 0, 1, 2', 'ranks 0, 1, 2, 3, 4, 5, 6, 7 and 92 more')
     """
     more = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""

@@ -17,7 +17,18 @@ import numpy as np
 from simulator.arrays import Times
 from simulator.checks import Checked, InputError, Positive, Rule, keep, mapping, texts
 from simulator.lazy import pd
-from simulator.traces.align import LEAST_SAID, NEAR_TAX, OF_TAX, Group, Status, Verdict, duration
+from simulator.traces.align import (
+    LEAST_SAID,
+    MOST_NAMED,
+    NEAR_TAX,
+    OF_TAX,
+    Group,
+    Status,
+    Verdict,
+    duration,
+    named,
+    typical_wait,
+)
 from simulator.traces.blocks import COLUMNS
 from simulator.traces.match import LEAST, LEAST_DRIFT, MOST_DRIFT, Clock
 from simulator.traces.table_files import moments, read_table, seconds, whole_numbers
@@ -79,8 +90,10 @@ def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.
         InputError: for a table that cannot be read, that lacks a column, or whose rows are not told apart.
     """
     table = _long(read_table(path, _needed(columns)), columns, path)
+    table["label"] = _labels(table, columns)
+    ranks = {name: tuple(sorted(own.unique().tolist())) for name, own in table.groupby("group")["rank"]}
     groups = [
-        _group(name, operations, columns, tolerance, path)
+        _group(name, operations, ranks[name], columns, tolerance, path)
         for name, operations in table[table["what"].isin(columns.collectives or {})].groupby("group", sort=True)
     ]  # fmt: skip
     if not groups:
@@ -90,9 +103,10 @@ def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.
         groups = [_placed(group, table[table["group"] == group.name], columns) for group in groups]
     if columns.start is not None and columns.operation is not None:
         table["gap"] = _gaps(table, table["what"].isin(columns.computes or {}))
-    blocks = [
-        _blocks(own, columns, path) for _, own in table[table["what"].isin(columns.computes or {})].groupby("group")
-    ]
+    computes = table[table["what"].isin(columns.computes or {})]
+    whole = _on_every_rank(table, columns, ranks)[computes.index]
+    groups = [_and_left_out(group, computes[~whole & (computes["group"] == group.name)]) for group in groups]
+    blocks = [_blocks(own, columns, path) for _, own in computes[whole].groupby("group")]
     return groups, pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame(columns=list(COLUMNS))
 
 
@@ -118,6 +132,40 @@ def _placed(group: Group, rows: pd.DataFrame, columns: Columns) -> Group:
             verdict = replace(verdict, reason="; ".join(filter(None, [verdict.reason, told])))
         verdicts.append(verdict)
     return replace(group, leading=frozenset(leading), verdicts=tuple(verdicts))
+
+
+def _labels(table: pd.DataFrame, columns: Columns) -> pd.Series:
+    """What collectives and the blocks before them are called: their step, or a number for each instance of both."""
+    own = table["what"].isin(columns.collectives or {})
+    keys = pd.Series(list(zip(table["group"], table["key"], strict=True)), index=table.index)
+    if columns.instance and set(keys[own]) <= set(keys[~own]):
+        return pd.Series(pd.factorize(table["key"])[0], index=table.index)
+    return table["step"]
+
+
+def _on_every_rank(table: pd.DataFrame, columns: Columns, ranks: Mapping[str, tuple[int, ...]]) -> pd.Series:
+    """Which rows are of operations that every rank of their group has; with start times, none of their step and the
+    one before may lack one, since it would count as a gap."""
+    on = table.groupby(["group", "what", "key"])["rank"].transform("nunique")
+    whole = on == table["group"].map({name: len(own) for name, own in ranks.items()})
+    if columns.start is None or columns.operation is None:
+        return whole
+    of_step = whole.groupby([table["group"], table["step"]]).all()
+    before = of_step.groupby(level="group").shift(fill_value=True)
+    return pd.Series((of_step & before).loc[zip(table["group"], table["step"], strict=True)].array, index=table.index)
+
+
+def _and_left_out(group: Group, rows: pd.DataFrame) -> Group:
+    """The group with what it lacks for want of compute rows on some rank."""
+    if not len(rows):
+        return group
+    told = f"{rows.groupby('what')['key'].nunique().sum()} compute blocks are left out: rows of some rank are missing"
+    verdicts = [
+        verdict if verdict.status == "refused"
+        else replace(verdict, status="partial", reason="; ".join(filter(None, [verdict.reason, told])))
+        for verdict in group.verdicts
+    ]  # fmt: skip
+    return replace(group, verdicts=tuple(verdicts))
 
 
 def _gaps(table: pd.DataFrame, computes: pd.Series) -> pd.Series:
@@ -182,8 +230,9 @@ def _ns(values: pd.Series, columns: Columns, path: Path) -> Times:
     return np.rint(seconds(values, columns.unit, path) * 1e9).astype(np.int64)
 
 
-def _group(name: str, rows: pd.DataFrame, columns: Columns, tolerance: int, path: Path) -> Group:
-    ranks = tuple(sorted(rows["rank"].unique().tolist()))
+def _group(
+    name: str, rows: pd.DataFrame, ranks: tuple[int, ...], columns: Columns, tolerance: int, path: Path
+) -> Group:  # fmt: skip
     parts = [
         _collective(what, rows[rows["what"] == what], ranks, columns, tolerance, path)
         for what in columns.collectives or {} if (rows["what"] == what).any()
@@ -211,10 +260,14 @@ def _collective(
     whole = lengths.notna().all(axis=1).to_numpy() & (lengths.shape[1] == len(ranks))
     length = lengths[whole].to_numpy(np.int64).reshape(-1, lengths.shape[1])
     start = starts[whole].to_numpy(np.int64).reshape(length.shape)
-    step = np.array([key[0] for key in lengths.index[whole]], np.int64)
+    known = dict(zip(rows["key"], rows["label"], strict=True))
+    label = np.array([known[key] for key in lengths.index[whole]], np.int64)
     nothing = np.zeros((0, len(ranks)), np.int64), np.zeros((0, len(ranks)), np.int64), np.zeros(0, np.int64)
     if len(ranks) < 2:
         return Verdict(what, "refused", f"only rank {ranks[0]} is in the table; a tax needs two"), *nothing
+    silent = [rank for rank in ranks if rank not in lengths]
+    if silent:
+        return Verdict(what, "refused", f"{named(silent)} of the table: no row of it"), *nothing
     if not whole.any():
         return Verdict(what, "refused", "no step has it on every rank"), *nothing
     together = np.ones(len(length), bool)
@@ -226,7 +279,7 @@ def _collective(
     if not whole.all():
         reasons.insert(0, f"{int(whole.sum())} of {len(whole)} are on every rank")
     status: Status = "ok" if whole.all() and together.all() else "partial"
-    return Verdict(what, status, "; ".join(reasons)), start[together], length[together], step[together]
+    return Verdict(what, status, "; ".join(reasons)), start[together], length[together], label[together]
 
 
 def _wide(rows: pd.DataFrame, value: str, path: Path) -> pd.DataFrame:
@@ -259,20 +312,22 @@ def _checked(start: Times, length: Times, ranks: Sequence[int], tolerance: int) 
         if nearer >= near + 2 and all(abs(line.rate) <= MOST_DRIFT for line in lines):
             clocks, ahead = lines, drifted
     spread = np.ptp(ends - ahead, axis=1)
-    wide = int(OF_TAX * np.ptp(length, axis=1).mean())
+    wide = int(OF_TAX * typical_wait(length))
     limit = wide if (spread <= wide).sum() > (spread <= tolerance).sum() else tolerance
     together = spread <= limit
     reasons = [NEAR_TAX] if limit > tolerance else []
-    reasons += [
+    of_clocks = [
         f"clock set right of rank {rank} ({duration(abs(clock.offset))} {'ahead' if clock.offset > 0 else 'behind'})"
         for rank, clock in zip(ranks, clocks, strict=True)
         if abs(clock.offset) > limit
     ]
-    reasons += [
+    of_clocks += [
         f"clock of rank {rank} drifts by {clock.rate * 1e6:.3g} ppm"
         for rank, clock in zip(ranks, clocks, strict=True)
         if abs(clock.rate) > LEAST_SAID
     ]
+    more = len(of_clocks) - MOST_NAMED
+    reasons += [*of_clocks[:MOST_NAMED], *([f"and {more} more of clocks"] if more > 0 else [])]
     if not together.all():
         reasons.insert(0, f"{int((~together).sum())} of {len(together)} ends do not agree: they differ by up to "
                           f"{duration(int(spread.max()))} (tolerance {duration(limit)})")  # fmt: skip
@@ -280,18 +335,16 @@ def _checked(start: Times, length: Times, ranks: Sequence[int], tolerance: int) 
 
 
 def _blocks(rows: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
-    """Compute blocks; those without a row on every rank are left out."""
+    """Compute blocks, each with rows on every rank."""
     # Operations that add up to one block (forward and backward) count once for each instance and rank.
-    keys = ["group", "what", "key", "step", "rank"]
+    keys = ["group", "what", "key", "label", "rank"]
     if rows.duplicated(["what", "key", "rank"]).any() and columns.operation is None:
         _wide(rows[rows["what"] == rows["what"].iloc[0]], "duration", path)
     rows = rows if "gap" in rows else rows.assign(gap=np.nan)
     summed = rows.groupby(keys, sort=False)[["duration", "gap"]].sum(min_count=1).reset_index()
-    present = summed.groupby(["what", "key"])["rank"].transform("size")
-    summed = summed[present == summed["rank"].nunique()]
     return pd.DataFrame({
         "group": summed["group"], "block": summed["what"], "instance": pd.factorize(summed["key"])[0],
-        "collective": summed["step"], "rank": summed["rank"],
+        "collective": summed["label"], "rank": summed["rank"],
         "gap": summed["gap"] / 1e9, "busy": summed["duration"] / 1e9,
         "kernels": np.nan, "gemm": np.nan, "aligned": True,
     })  # fmt: skip

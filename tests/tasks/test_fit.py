@@ -140,6 +140,38 @@ def test_four_a100_drift_and_say_nothing_of_more_ranks() -> None:
     assert found.proposal.law.wait(4) == pytest.approx(found.main.steps.tax, rel=0.04)
 
 
+def test_few_slow_times_among_equal_ones_have_a_law_or_their_steps() -> None:
+    """Of 10 ms, every 47th 11 ms: the tax of 4 ranks is how often one of them is slow, less a slow time's share."""
+    times = np.full(800, 10e-3)
+    times[::47] = 11e-3
+    found = fitted(summary_of(times.reshape(200, 4)))
+    tax = 1e-3 * (17 / 200 - 18 / 800 + 1 / 200)  # 18 slow times, of which none share a step
+    assert found.main.steps.tax == pytest.approx(tax)
+    assert found.proposal.law.wait(4) == pytest.approx(tax, rel=0.05)
+
+
+@pytest.mark.parametrize("family", ["tail", "gumbel"])
+def test_a_rank_that_never_varies_is_said_without_a_warning(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = pd.read_csv(GUMBEL, comment="#").assign(rank3=16e-3)
+    times.to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    assert main(["+experiment=fit", "traces=t.csv", "replicates=100", f"family={family}"]) == 0
+    out, error = capsys.readouterr()
+    assert "ranks vary alike: largest spread / smallest" in out
+    assert " infinite " in out
+    assert "warning" not in error
+
+
+def test_a_law_that_misses_the_measured_tax_is_never_the_default() -> None:
+    """Ten steps of a heavy tail (Student's t of 1.5 degrees), as uncertain as they are."""
+    for seed in range(12):
+        times = 1 + 0.01 * np.abs(np.random.default_rng(seed).standard_t(1.5, size=(10, 8)))
+        found = fitted(summary_of(times))
+        assert found.proposal.law.wait(8) == pytest.approx(found.main.steps.tax, rel=0.05)
+
+
 def test_steps_of_several_blocks_are_one_draw() -> None:
     """Forward and backward of a microbatch go together: drawn apart they lose a third of the step's tax."""
     parts = steps_of(summarise(byte_dance()), measure="busy", group=None, block=None, relative=False)

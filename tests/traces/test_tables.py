@@ -14,7 +14,9 @@ import pandas as pd
 import pytest
 
 from simulator import Columns
+from simulator.checks import InputError
 from simulator.tasks.fit.steps import steps_of
+from simulator.tasks.fit.task import doubts
 from simulator.tasks.trace_report import words
 from simulator.traces.findings import Findings
 from simulator.traces.summary import summarise
@@ -120,6 +122,91 @@ def test_kernels_close_to_each_other_are_not_taken_for_one_another(tmp_path: Pat
     assert found.tax["end_spread"].max() < 0.25e-3
     long = found.tax["duration_max"] > 1e-3
     assert (found.tax["duration_min"][long] > 1e-3).all()
+
+
+def test_one_long_pause_makes_no_end_agree(tmp_path: Path) -> None:
+    """Ends that differ by 5 % of the tax are refused, also where one of ten taxes is 20 s."""
+    ends = late(2.5)
+    ends[3] = [(start - 20e3 * (rank == 0), end) for rank, (start, end) in enumerate(ends[3])]
+    rows = [(rank, step, "wait", start, end - start)
+            for step, own in enumerate(ends) for rank, (start, end) in enumerate(own)]  # fmt: skip
+    events = {rank: [kernel(ALL_REDUCE, 1e3 * (2e4 + own[rank][0]), 1e3 * (own[rank][1] - own[rank][0]))
+                     for own in ends]
+              for rank in (0, 1)}  # fmt: skip
+    for found in (report(tmp_path, rows, computes=None), analyse(job(tmp_path, events))):
+        assert found.summary["status"].tolist() == ["refused"]
+
+
+def test_starts_since_1970_in_nanoseconds_are_exact(tmp_path: Path) -> None:
+    base = 1_764_590_400_123_456_789
+    rows = [(rank, step, what, base + 10**6 * start, 10**6 * length) for step in range(3)
+            for rank, _, what, start, length in map(whole, iteration(step, 22 * step))]  # fmt: skip
+    (row,) = report(tmp_path, rows, unit=1e-9).summary.to_dict("records")
+    assert (row["end_spread_max"], row["status"]) == (0.0, "ok")
+
+
+def whole(row: Row) -> tuple[int, int, str, int, int]:
+    return row[0], row[1], row[2], int(row[3]), int(row[4])
+
+
+# Several barriers in a step, and rows that are missing
+
+
+def layers(folder: Path, names: bool = False, **columns: Any) -> Findings:
+    """Thirty steps of 2 layers: rank 1 is 1 ms late in the first, rank 0 by 3 ms in the second, and more by and by."""
+    rows = [
+        (rank, step, f"{what}{layer}" if names else what, layer, length)
+        for step in range(30) for layer in (0, 1) for rank in (0, 1)
+        for what, length in [("fwd", 8 + (1 + 2 * layer + step / 100) * (rank != layer)),
+                             ("wait", 1 + (1 + 2 * layer + step / 100) * (rank == layer))]
+    ]  # fmt: skip
+    table = pd.DataFrame(rows, columns=["rank", "step", "what", "layer", "duration"])
+    table.to_csv(folder / "t.csv", index=False)
+    known = {"operation": "what", "unit": 1e-3, "collectives": {"all_reduce": ["wait"]}, "computes": {"f": ["fwd"]}}
+    return analyse(folder / "t.csv", table=Columns(**{**known, **columns}))
+
+
+def test_blocks_go_with_the_barrier_of_their_instance(tmp_path: Path) -> None:
+    found = layers(tmp_path, instance="layer")
+    (row,) = found.explanation.to_dict("records")
+    assert row["busy_correlation"] == pytest.approx(1)
+    assert row["cause"] == "compute"
+    for measure in ("busy", "arrival"):
+        (steps,) = steps_of(summarise(found), measure=measure, group=None, block=None, relative=False)
+        assert steps.times.shape == (60, 2)
+        assert steps.times.mean() * 1e3 == pytest.approx(8 + (2 + 0.145) / 2)  # of one layer
+        assert steps.tax * 1e3 == pytest.approx((2 + 0.145) / 2)
+
+
+def test_barriers_that_blocks_cannot_be_told_to_are_said(tmp_path: Path) -> None:
+    ways = {"collectives": {"a": ["wait0"], "b": ["wait1"]}, "computes": {"f": ["fwd0"], "g": ["fwd1"]}}
+    summary = summarise(layers(tmp_path, names=True, **ways))
+    assert "all ranks has 2 barriers in a step".replace("all ranks", "group 0") in " ".join(doubts(summary))
+    assert list(doubts(summarise(layers(tmp_path, instance="layer")))) == []
+
+
+@pytest.mark.parametrize(("lost", "status", "reason", "blocks"), [
+    (lambda row: row[0] == 1 and row[2] == "wait", "refused", "rank 1 of the table: no row of it", 0),
+    (lambda row: row[0] == 1 and row[2] != "wait", "partial", "16 compute blocks are left out", 0),
+    (lambda row: row[:3] == (1, 3, "wait"), "partial", "7 of 8 are on every rank; 4 compute blocks are left out", 6),
+    (lambda row: row[:3] == (0, 3, "fwd"), "partial", "4 compute blocks are left out: rows of some rank are missing", 6),
+])  # fmt: skip
+def test_rows_that_are_missing_make_no_gap(lost: Any, status: str, reason: str, blocks: int, tmp_path: Path) -> None:
+    found = report(tmp_path, [row for step in range(8) for row in iteration(step, 22 * step) if not lost(row)])
+    (row,) = found.summary.to_dict("records")
+    assert row["status"] == status
+    assert row["reason"].startswith(reason)
+    assert found.blocks["instance"].nunique() == blocks
+    if blocks:
+        gap = found.blocks.groupby(["block", "rank"])["gap"].max() * 1e3
+        assert gap.max() == pytest.approx(2 + 6 + 3)
+
+
+@pytest.mark.parametrize("key", [{"ranks": [0]}, {"window": 1}, {"gloo": True}, {"collective_kernels": ["k"]}], ids=str)
+def test_a_key_of_traces_is_refused_for_a_table(key: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("rank,step,wait\n")
+    with pytest.raises(InputError, match=f"^{next(iter(key))} must be left out for a table"):
+        analyse(tmp_path / "t.csv", table=Columns(collectives={"a": "wait"}), **key)
 
 
 # Fewer ranks, and a first instance that stands alone

@@ -203,7 +203,7 @@ def _dependence(part: Prediction) -> dict[str, Any]:
     if parts is not None:
         row |= {
             "rank_share": parts.rank_share, "p_rank": parts.p_rank, "common_share": parts.common / parts.total,
-            "p_common": parts.p_common, "spread_ratio": max(parts.spreads) / min(parts.spreads),
+            "p_common": parts.p_common, "spread_ratio": parts.spread_ratio,
             "p_spreads": parts.p_spreads, "memory": parts.memory, "p_memory": parts.p_memory,
         }  # fmt: skip
     return row | {

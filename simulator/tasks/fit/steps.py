@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ class Steps:
         ranks: global ranks, in the order of columns.
         times: shape (steps, ranks), in the order of time.
         empty: steps that were left out since some rank did nothing in them.
+        whole: whether times are of all that ranks do; else only of how late they come, as compute is not known.
     """
 
     group: str
@@ -35,6 +36,7 @@ class Steps:
     ranks: tuple[int, ...]
     times: Array
     empty: int = 0
+    whole: bool = True
 
     @property
     def name(self) -> str:
@@ -96,10 +98,7 @@ def steps_of(
         raise InputError("blocks", "must be on at least 2 ranks; these are on 1")
     if not relative:
         return wide
-    return [
-        Steps(own.group, own.block, own.ranks, relative_to_own_mean(own.times, own.times.mean()), own.empty)
-        for own in wide
-    ]
+    return [replace(own, times=relative_to_own_mean(own.times, own.times.mean())) for own in wide]
 
 
 def _of_group(blocks: Sequence[Block], measure: Measure) -> Iterator[Steps]:
@@ -142,15 +141,16 @@ def _arrivals(summary: Summary, groups: Sequence[str] | None) -> Iterator[Steps]
             raise InputError("group", f"must be one of {', '.join(known) or 'none at all'}", name)
     for own in summary.collectives:
         if (groups is None or own.group in groups) and own.duration:
-            yield Steps(own.group, own.operation, tuple(own.ranks), _arrival(own, summary))
+            yield _arrival(own, summary)
 
 
-def _arrival(own: Collectives, summary: Summary) -> Array:
+def _arrival(own: Collectives, summary: Summary) -> Steps:
     duration = np.array(own.duration, dtype=float).reshape(-1, len(own.ranks)) / 1e9
     late = duration.max(axis=1, keepdims=True) - duration
     blocks = [block for block in summary.blocks if block.group == own.group and block.ranks == own.ranks]
     before = sum(_per_collective(block) for block in blocks)
-    return np.asarray(late + max(before - float(late.mean()), 0.0))
+    times = late + max(before - float(late.mean()), 0.0)
+    return Steps(own.group, own.operation, tuple(own.ranks), times, whole=bool(blocks))
 
 
 def _per_collective(block: Block) -> float:

@@ -26,6 +26,7 @@ FAR = 0.05  # of the law's tax from the measured one, relative, from which on st
 LADDER = (8, 4, 2)  # times the measured ranks: where the law's tax is also the estimate, the first that is claimed
 MOST_STRETCHED = 1.5  # factor of the rest
 MOST_APART = 3.0  # factor of the offsets that are drawn
+TOLD_APART = 1e6  # condition number, above which what the body pays and what the top does are not told apart
 DIGITS = 7  # of a written number
 MOST_WRITTEN = 40_000  # times of a resampled law
 
@@ -70,6 +71,9 @@ def propose(steps: Steps, measured: Measured, estimate: Callable[[int], Estimate
                 miss,
             )
         arguments = _fitted(plain, steps, estimate)
+        left = Tail(**arguments).wait(steps.n) / steps.tax - 1
+        if abs(left) > FAR:
+            return _resampled(steps, f"a tail law has a tax {off(left)} the measured one", miss)
         return StepLaw(law=Tail(**arguments), arguments=arguments, miss=miss)
     except InputError as error:
         return _resampled(steps, f"there is no tail law: {error}")
@@ -130,12 +134,12 @@ def _fitted(plain: dict[str, Any], steps: Steps, estimate: Callable[[int], Estim
     n, tax = steps.n, float(subset_tax(steps.times, steps.n).mean())
     far = [(found.n, found.tau) for found in (estimate(times * n) for times in LADDER) if isfinite(found.tau)]
     known = [(n, tax), *far[:1]]
+    body = top = _factor(lambda factor: Tail(**_stretched(plain, n, factor, factor)).wait(n) - tax)
     if len(known) == 2 and "offsets" not in plain:
         parts = [Tail(**_stretched(plain, n, *only)) for only in ((1.0, 0.0), (0.0, 1.0))]
         shares = np.array([[law.wait(size) for law in parts] for size, _ in known])
-        body, top = np.linalg.solve(shares, [wanted for _, wanted in known])
-    else:
-        body = top = _factor(lambda factor: Tail(**_stretched(plain, n, factor, factor)).wait(n) - tax)
+        if np.linalg.cond(shares) < TOLD_APART:
+            body, top = np.linalg.solve(shares, [wanted for _, wanted in known])
     inside = all(1 / MOST_STRETCHED <= factor <= MOST_STRETCHED for factor in (body, top))
     found = _stretched(plain, n, body, top) if inside else plain
     if len(known) == 2 and "offsets" in plain:

@@ -179,6 +179,16 @@ def doubts(summary: Summary) -> Iterator[str]:
     """What makes the times of a summary doubtful, in sentences."""
     if any(OTHERS in own.reason for own in summary.collectives):
         yield f"{OTHERS}: what ranks wait in them counts as compute here (see the trace report)"
+    barriers: dict[str, list[set[int]]] = {}
+    for own in summary.collectives:
+        if not own.leading and own.label:
+            barriers.setdefault(own.group, []).append(set(own.label))
+    for group, labels in barriers.items():
+        if sum(map(len, labels)) > len(set().union(*labels)):
+            yield (
+                f"{group} has {len(labels)} barriers in a step, and nothing says which blocks are before which: they "
+                "are added up; table.instance=[COLUMN] tells barriers and the blocks before them apart"
+            )
 
 
 def tables(found: Fitted | MaximaFit, link: Link | None) -> dict[str, pd.DataFrame]:

@@ -44,8 +44,9 @@ def _bandwidths(found: Fitted, link: Link) -> Iterator[Sequence[str]]:
 def lead(found: Fitted) -> str:
     """The finding: what the measured ranks pay, and what the most that were asked for would."""
     steps = found.main.steps
-    of_all = f"{duration(steps.tax)}, {percent(steps.tax / steps.times.mean())} of a step of "
-    said = f"{steps.n} ranks pay {of_all}{duration(float(steps.times.mean()))}"
+    mean = float(steps.times.mean())
+    of_all = f", {percent(steps.tax / mean)} of a step of {duration(mean)}" if steps.whole else ""
+    said = f"{steps.n} ranks pay {duration(steps.tax)}{of_all}"
     more = [n for n in found.wanted if n > steps.n]
     if not more:
         return f"{said}."
@@ -138,8 +139,9 @@ def _dependence(part: Prediction) -> Iterator[Sequence[str]]:
         percent(shuffled.persistent), *_chance(parts.p_common, shuffled.persistent),
     )  # fmt: skip
     if parts.ranks > 2:
-        ratio = max(parts.spreads) / min(parts.spreads)
-        yield "ranks vary alike: largest spread / smallest", f"{ratio:.2f}", "", *_chance(parts.p_spreads, ratio - 1)
+        ratio = parts.spread_ratio
+        said = "infinite" if isinf(ratio) else f"{ratio:.2f}"
+        yield "ranks vary alike: largest spread / smallest", said, "", *_chance(parts.p_spreads, ratio - 1)
     if drift is not None and drift.first > 0:
         change = drift.second / drift.first - 1
         p = min(drift.p, *drift.p_trends)

@@ -165,7 +165,7 @@ class MaximaFit:
         for name, value in (
             ("rank_share", parts.rank_share), ("common_share", self._share(parts.common)),
             ("node_share", self._share(self.proposal.parts.node)), ("memory", parts.memory),
-            ("spread_ratio", max(parts.spreads) / min(parts.spreads)),
+            ("spread_ratio", parts.spread_ratio),
         ):  # fmt: skip
             source = self.proposal.parts if name == "node_share" else parts
             chance = {"rank_share": "p_rank", "common_share": "p_common", "node_share": "p_node",

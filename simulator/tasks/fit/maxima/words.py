@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite, isnan
+from math import isfinite, isinf, isnan
 from textwrap import wrap
 from typing import Any
 
@@ -75,7 +75,7 @@ def _tests(found: MaximaFit) -> Iterator[Sequence[str]]:
     if parts.ranks > 2:
         yield (
             "ranks vary alike: largest spread / smallest",
-            f"{max(parts.spreads) / min(parts.spreads):.2f}",
+            "infinite" if isinf(parts.spread_ratio) else f"{parts.spread_ratio:.2f}",
             *_chance(parts.p_spreads),
         )
     yield "blocks are independent: correlation with the next", f"{parts.memory:.2f}", *_chance(parts.p_memory)
