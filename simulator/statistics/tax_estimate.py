@@ -140,7 +140,8 @@ class Anchored(NamedTuple):
         """tau(n), its rise beyond N times a gain, with the law's shape or another."""
         law = self.law if shape is None else self.law.with_shape(shape)
         wanted, whole, half = law.tax([n, self.ranks, half_of(self.ranks)])
-        factor = min(max((self.whole - self.half) / (whole - half), ANCHOR[0]), ANCHOR[1])
+        measured = (self.whole - self.half) / (whole - half) if whole > half else 1.0  # a law that is all one value
+        factor = min(max(measured, ANCHOR[0]), ANCHOR[1])
         return float(self.whole + gain * factor * (wanted - whole))
 
 

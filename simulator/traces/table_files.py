@@ -89,7 +89,8 @@ def seconds(values: pd.Series, unit: float, path: Path) -> Array:
     if values.dtype.kind == "M":
         raise InputError("table", f"{path.name} column {values.name!r} must hold durations; it holds points in time")
     found = _nanoseconds(values) / 1e9 if values.dtype.kind == "m" else _floats(values) * unit
-    _refuse(values, ~(np.abs(found) <= LONGEST), "finite numbers alone", path)
+    _refuse(values, ~np.isfinite(found), "finite numbers alone", path)
+    _refuse(values, ~(np.abs(found) <= LONGEST), f"times of at most {LONGEST:.3g} s in units of {unit:g} s", path)
     _refuse(values, found < 0, "durations of at least 0", path)
     return found
 
@@ -106,7 +107,8 @@ def moments(values: pd.Series, unit: float, path: Path) -> NDArray[np.int64]:
         if known and max(-int(values.min()), int(values.max())) <= LONGEST * 10**9 // factor:
             return np.asarray(values.to_numpy(np.int64) * factor)
     starts = _floats(values) * unit
-    _refuse(values, ~(np.abs(starts) <= LONGEST), "finite numbers alone", path)
+    _refuse(values, ~np.isfinite(starts), "finite numbers alone", path)
+    _refuse(values, ~(np.abs(starts) <= LONGEST), f"times of at most {LONGEST:.3g} s in units of {unit:g} s", path)
     return np.rint(starts * 1e9).astype(np.int64)
 
 

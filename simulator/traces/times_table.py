@@ -44,6 +44,8 @@ def summary_of_times(path: Path, columns: Columns) -> Summary:
     frame = read_table(path, [])
     long = columns.rank in frame and columns.step in frame
     parts = _long(frame, columns, path) if long else [("group 0", *_wide(frame, columns, path))]
+    if not parts:
+        raise InputError("table", f"{path.name} must have rows; there is only a header")
     blocks = [_block(name, times[columns.skip :], ranks, columns, path) for name, times, ranks in parts]
     known = sorted({rank for block in blocks for rank in block.ranks})
     source = Source(

@@ -90,15 +90,25 @@ def steps_of(
         found = [steps for blocks in together.values() for steps in _of_group(blocks, measure)]
     found = [steps for steps in found if len(steps.times)]
     if not found:
-        raise InputError(
-            "measure", f"{measure} leaves no block: in each some rank's GPU did nothing; measure=gap takes all time"
-        )
+        _refuse_empty(summary, chosen, measure)
     wide = [steps for steps in found if steps.n > 1]
     if not wide:
         raise InputError("blocks", "must be on at least 2 ranks; these are on 1")
     if not relative:
         return wide
     return [replace(own, times=relative_to_own_mean(own.times, own.times.mean())) for own in wide]
+
+
+def _refuse_empty(summary: Summary, chosen: Sequence[Block], measure: Measure) -> None:
+    """Say why there is no step."""
+    if measure == "arrival":
+        why = next((own.reason for own in summary.collectives if own.status == "refused"), "")
+        raise InputError("measure", f"arrival needs collectives that were matched; there are none{why and f': {why}'}")
+    ranks = [rank for own in chosen for rank, times in zip(own.ranks, zip(*own.busy, strict=True), strict=True)
+             if not any(times)]  # fmt: skip
+    who = f"rank {ranks[0]} has 0 in each" if ranks else "in each some rank did nothing"
+    other = "; measure=gap takes all time" if measure == "busy" and all(own.gap for own in chosen) else ""
+    raise InputError("measure", f"{measure} leaves no block: {who}{other}")
 
 
 def _of_group(blocks: Sequence[Block], measure: Measure) -> Iterator[Steps]:
