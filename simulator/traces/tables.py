@@ -29,8 +29,8 @@ from simulator.traces.align import (
     named,
     typical_wait,
 )
-from simulator.traces.blocks import COLUMNS
 from simulator.traces.match import LEAST, LEAST_DRIFT, MOST_DRIFT, Clock
+from simulator.traces.table_blocks import blocks_of
 from simulator.traces.table_files import moments, read_table, seconds, whole_numbers
 
 
@@ -101,13 +101,9 @@ def read(path: Path, columns: Columns, tolerance: int) -> tuple[list[Group], pd.
     if columns.start is not None:
         table["end"] = table["start"] + table["duration"]
         groups = [_placed(group, table[table["group"] == group.name], columns) for group in groups]
-    if columns.start is not None and columns.operation is not None:
-        table["gap"] = _gaps(table, table["what"].isin(columns.computes or {}))
-    computes = table[table["what"].isin(columns.computes or {})]
-    whole = _on_every_rank(table, columns, ranks)[computes.index]
-    groups = [_and_left_out(group, computes[~whole & (computes["group"] == group.name)]) for group in groups]
-    blocks = [_blocks(own, columns, path) for _, own in computes[whole].groupby("group")]
-    return groups, pd.concat(blocks, ignore_index=True) if blocks else pd.DataFrame(columns=list(COLUMNS))
+    timed = columns.start is not None and columns.operation is not None
+    blocks, left_out = blocks_of(table, table["what"].isin(columns.computes or {}), ranks, timed)
+    return [_and_left_out(group, left_out.get(group.name, 0)) for group in groups], blocks
 
 
 def _placed(group: Group, rows: pd.DataFrame, columns: Columns) -> Group:
@@ -141,50 +137,6 @@ def _labels(table: pd.DataFrame, columns: Columns) -> pd.Series:
     if columns.instance and set(keys[own]) <= set(keys[~own]):
         return pd.Series(pd.factorize(table["key"])[0], index=table.index)
     return table["step"]
-
-
-def _on_every_rank(table: pd.DataFrame, columns: Columns, ranks: Mapping[str, tuple[int, ...]]) -> pd.Series:
-    """Which rows are of operations that every rank of their group has; with start times, none of their step and the
-    one before may lack one, since it would count as a gap."""
-    on = table.groupby(["group", "what", "key"])["rank"].transform("nunique")
-    whole = on == table["group"].map({name: len(own) for name, own in ranks.items()})
-    if columns.start is None or columns.operation is None:
-        return whole
-    of_step = whole.groupby([table["group"], table["step"]]).all()
-    before = of_step.groupby(level="group").shift(fill_value=True)
-    return pd.Series((of_step & before).loc[zip(table["group"], table["step"], strict=True)].array, index=table.index)
-
-
-def _and_left_out(group: Group, rows: pd.DataFrame) -> Group:
-    """The group with what it lacks for want of compute rows on some rank."""
-    if not len(rows):
-        return group
-    told = f"{rows.groupby('what')['key'].nunique().sum()} compute blocks are left out: rows of some rank are missing"
-    verdicts = [
-        verdict if verdict.status == "refused"
-        else replace(verdict, status="partial", reason="; ".join(filter(None, [verdict.reason, told])))
-        for verdict in group.verdicts
-    ]  # fmt: skip
-    return replace(group, verdicts=tuple(verdicts))
-
-
-def _gaps(table: pd.DataFrame, computes: pd.Series) -> pd.Series:
-    """The time between collectives that goes to each compute row of a table with start times, ns.
-
-    From the end of all rows before it on its rank (the first: from its own start) to its own end, or to the start of
-    the collective that follows it: the rows before a collective add up to the whole time since the one before. What
-    overlaps with earlier rows counts once. Where times begin anew with each step, each step stands alone.
-    """
-    firsts = table.groupby(["group", "rank", "step"])["start"].min()
-    anew = firsts.groupby(level=["group", "rank"]).diff().le(0).any()
-    keys = ["group", "rank", *["step"] * bool(anew)]
-    first = table["start"].min()
-    order = table.assign(compute=computes, start=table["start"] - first, end=table["end"] - first)
-    order = order.sort_values([*keys, "start", "end"], kind="stable")
-    order["reached"] = order.groupby(keys)["end"].cummax()
-    of_rank = order.groupby(keys)
-    follows = of_rank["start"].shift(-1).where(~of_rank["compute"].shift(-1, fill_value=True))
-    return order["reached"].combine(follows, np.fmax) - of_rank["reached"].shift().fillna(order["start"])
 
 
 def _needed(columns: Columns) -> list[str]:
@@ -334,17 +286,14 @@ def _checked(start: Times, length: Times, ranks: Sequence[int], tolerance: int) 
     return start - ahead, together, reasons
 
 
-def _blocks(rows: pd.DataFrame, columns: Columns, path: Path) -> pd.DataFrame:
-    """Compute blocks, each with rows on every rank."""
-    # Operations that add up to one block (forward and backward) count once for each instance and rank.
-    keys = ["group", "what", "key", "label", "rank"]
-    if rows.duplicated(["what", "key", "rank"]).any() and columns.operation is None:
-        _wide(rows[rows["what"] == rows["what"].iloc[0]], "duration", path)
-    rows = rows if "gap" in rows else rows.assign(gap=np.nan)
-    summed = rows.groupby(keys, sort=False)[["duration", "gap"]].sum(min_count=1).reset_index()
-    return pd.DataFrame({
-        "group": summed["group"], "block": summed["what"], "instance": pd.factorize(summed["key"])[0],
-        "collective": summed["label"], "rank": summed["rank"],
-        "gap": summed["gap"] / 1e9, "busy": summed["duration"] / 1e9,
-        "kernels": np.nan, "gemm": np.nan, "aligned": True,
-    })  # fmt: skip
+def _and_left_out(group: Group, left_out: int) -> Group:
+    """The group with how many compute blocks it lacks."""
+    if not left_out:
+        return group
+    told = f"{left_out} compute blocks are left out: rows of some rank are missing"
+    verdicts = [
+        verdict if verdict.status == "refused"
+        else replace(verdict, status="partial", reason="; ".join(filter(None, [verdict.reason, told])))
+        for verdict in group.verdicts
+    ]  # fmt: skip
+    return replace(group, verdicts=tuple(verdicts))
