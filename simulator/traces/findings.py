@@ -25,7 +25,6 @@ class Findings:
     Attributes:
         summary: one row per process group and operation (``measure.SUMMARY``).
         stragglers: what each rank costs the others (``measure.straggler_table``).
-        sizes: what fewer of the ranks would pay (``measure.size_table``).
         tax: one row per collective.
         blocks: one row per compute block and rank.
         block_summary: one row per group and kind of block.
@@ -42,7 +41,6 @@ class Findings:
 
     summary: pd.DataFrame
     stragglers: pd.DataFrame
-    sizes: pd.DataFrame
     tax: pd.DataFrame
     blocks: pd.DataFrame
     block_summary: pd.DataFrame
@@ -66,7 +64,6 @@ class Findings:
         write_csv(self.summary, folder / "tax_summary.csv")
         write_csv(measure.overall(self.summary, self.tax, len(self.pairs)), folder / "summary.csv")
         write_csv(self.stragglers, folder / "stragglers.csv")
-        write_csv(self.sizes, folder / "tax_by_size.csv")
         self.tax.to_parquet(folder / "tax.parquet", index=False)
         self.blocks.to_parquet(folder / "blocks.parquet", index=False)
         write_csv(self.block_summary, folder / "block_summary.csv")
@@ -88,7 +85,6 @@ def findings_of(
     return Findings(
         summary=measure.summary_table(groups, tax, stragglers),
         stragglers=stragglers,
-        sizes=measure.size_table(groups),
         tax=tax,
         blocks=blocks,
         block_summary=measure.block_table(blocks),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.lazy import pd
-from simulator.tax import costs, most_frequent, of_durations, share, subset_tax
+from simulator.tax import costs, most_frequent, of_durations, share
 from simulator.traces.align import Group, Verdict
 
 SUMMARY = (
@@ -31,7 +31,6 @@ TAX = (
     "group", "operation", "collective", "ranks", "bytes", "start", "duration_min", "duration_max", "tax_fastest",
     "tax_median", "tax_mean", "share_fastest", "share_median", "end_spread", "straggler",
 )  # fmt: skip
-SIZES = ("group", "operation", "n", "tau")
 STRAGGLERS = ("group", "operation", "rank", "collectives", "last", "caused", "saved", "without")
 LEAST = 3  # blocks for a correlation
 FAR = 5.0  # times the median of the others: a first instance that is named
@@ -86,24 +85,6 @@ def straggler_table(groups: Sequence[Group]) -> pd.DataFrame:
                 about = {"group": group.name, "operation": verdict.operation, "rank": group.ranks}
                 parts.append(pd.DataFrame({**about, "collectives": len(duration), **cost._asdict()}))
     return pd.concat(parts[1:] or parts, ignore_index=True)
-
-
-def size_table(groups: Sequence[Group]) -> pd.DataFrame:
-    """One row per process group, operation and n = 2, 4, 8, ... up to its ranks: what n of these ranks would pay.
-
-    ``tau`` is the mean wait of a rank, seconds, over all subsets of n ranks (``simulator.tax.subset_tax``); that of
-    all ranks is ``tax_mean_mean``.
-    """
-    rows = []
-    for group in groups:
-        ranks = len(group.ranks)
-        sizes = sorted({*(2**i for i in range(1, ranks.bit_length())), ranks})
-        for verdict in group.verdicts:
-            duration = group.duration[group.operation == verdict.operation] / 1e9
-            if len(duration):
-                taus = [float(subset_tax(-duration, n).mean()) for n in sizes]  # the last to arrive has the shortest
-                rows += [(group.name, verdict.operation, n, tau) for n, tau in zip(sizes, taus, strict=True)]
-    return pd.DataFrame(rows, columns=list(SIZES))
 
 
 def summary_table(groups: Sequence[Group], tax: pd.DataFrame, stragglers: pd.DataFrame) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from simulator.checks import InputError
 from simulator.tasks.fit.steps import steps_of
 from simulator.tasks.fit.task import doubts
 from simulator.tasks.trace_report import words
+from simulator.tasks.trace_report.sizes import tax_by_size
 from simulator.traces.findings import Findings
 from simulator.traces.summary import summarise
 from tests.recorded import analyse, job, kernel
@@ -221,12 +222,22 @@ def waits(folder: Path, late: Sequence[Sequence[float]]) -> Findings:
 def test_what_fewer_ranks_would_pay_is_the_mean_over_subsets(tmp_path: Path) -> None:
     """Ranks come at 1, 2 and 6 ms: two of them wait until 2, 6 or 6, three until 6; they come at 3 in the mean."""
     found = waits(tmp_path, [[1, 2, 6]])
-    assert found.sizes["n"].tolist() == [2, 3]
-    assert (found.sizes["tau"] * 1e3).tolist() == pytest.approx([14 / 3 - 3, 6 - 3])
+    sizes = tax_by_size(found.groups)
+    assert sizes["n"].tolist() == [2, 3]
+    assert (sizes["tau"] * 1e3).tolist() == pytest.approx([14 / 3 - 3, 6 - 3])
     assert "mean wait, were there fewer ranks     n = 2     n = 3" in words.text(found)
     pairs = waits(tmp_path, [[1, 2]])
-    assert (pairs.sizes["tau"] * 1e3).tolist() == pytest.approx([0.5])
+    assert (tax_by_size(pairs.groups)["tau"] * 1e3).tolist() == pytest.approx([0.5])
     assert "were there fewer ranks" not in words.text(pairs)
+
+
+def test_what_fewer_ranks_would_pay_has_an_interval(tmp_path: Path) -> None:
+    """Arrivals of exponential laws of mean 1 ms: two of them wait 1/2, eight 1 + ... + 1/8 - 1 = 1.718 ms."""
+    found = tax_by_size(waits(tmp_path, np.random.default_rng(5).exponential(size=(300, 8)).tolist()).groups)
+    table = found.set_index("n")
+    for n, truth in ((2, 0.5e-3), (4, (1 / 2 + 1 / 3 + 1 / 4) * 1e-3), (8, 1.717857e-3)):
+        assert table.loc[n, "low"] < truth < table.loc[n, "high"]
+        assert table.loc[n, "high"] - table.loc[n, "low"] < 0.25 * truth
 
 
 def test_a_first_instance_that_stands_alone_is_named_and_medians_stand_beside_means(tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from simulator.checks import InputError, Rule, count
+from simulator.files.tables import write_csv
 from simulator.lazy import pd
 from simulator.pictures.draw import undrawn, write_pictures
 from simulator.task import Outcome, Progress, Task
 from simulator.tasks.trace_report import words
 from simulator.tasks.trace_report.page import page
 from simulator.tasks.trace_report.pictures import pictures
+from simulator.tasks.trace_report.sizes import tax_by_size
 from simulator.traces import tables
 from simulator.traces.align import Group, align, clocks_of
 from simulator.traces.blocks import COLUMNS, between_collectives
@@ -106,6 +108,7 @@ class TraceReport(Task):
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         findings = self.find(progress)
         findings.write(folder)
+        write_csv(tax_by_size(findings.groups), folder / "tax_by_size.csv")
         write_summary(summarise(findings, self.names_in_summary), folder / "trace_summary.json")
         names: list[str] = []
 

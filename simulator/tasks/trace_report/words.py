@@ -7,6 +7,7 @@ from math import isnan
 from typing import Any
 
 from simulator.lazy import pd
+from simulator.tasks.trace_report.sizes import tax_by_size
 from simulator.tax import persistence
 from simulator.text import duration, grid, percent, printable
 from simulator.traces import kernels
@@ -33,7 +34,7 @@ def tables(findings: Findings) -> list[tuple[str, list[Sequence[str]]]]:
     """Headings with rows of text, the first row the names of the columns; empty tables are left out."""
     found = {
         "synchronization tax": _tax_rows(findings.summary),
-        "mean wait, were there fewer ranks": _size_rows(findings.sizes),
+        "mean wait, were there fewer ranks": _size_rows(tax_by_size(findings.groups)),
         "does compute explain the wait?": _explanation_rows(findings.explanation),
         "point to point": _pair_rows(findings.pairs),
         "compute blocks": _block_rows(findings.block_summary),
