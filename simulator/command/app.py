@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simulator.checks import InputError
 from simulator.command.flags import help_text, read_flags
@@ -145,6 +145,8 @@ def _sweep(loader: Loader, config: DictConfig) -> int:
     from simulator.files.folders import make_folder, no_trace_of, tidy, whole_files
 
     folder = compose.output_folder(config, "hydra.sweep.dir")
+    if (folder / "manifest.json").exists():
+        raise InputError("hydra.sweep.dir", f"must be a folder of sweeps; {_shown(folder)} holds a single run")
     with no_trace_of(folder):
         make_folder(folder)
         tidy(folder)
@@ -240,16 +242,18 @@ def _perform(job: compose.Job, inputs: Mapping[str, str]) -> Outcome:
     from simulator.command.build import build, paths_in
     from simulator.files.folders import no_trace_of, whole_folder
     from simulator.files.manifest import manifest, write_manifest
+    from simulator.files.points import sizes_of
     from simulator.task import Outcome
 
     task = build(job.tree, plugins=job.plugins, choices=job.choices)
-    record = {"config": {**job.tree, "plugins": list(job.plugins)}, "overrides": list(job.overrides)}
+    record: dict[str, Any] = {"config": {**job.tree, "plugins": list(job.plugins)}, "overrides": list(job.overrides)}
     record |= {"inputs": dict(inputs)} if inputs else {}
     with paths_in(job.tree), no_trace_of(job.folder), whole_folder(job.folder) as partial:
         with _Patience(task.steps) as progress:
             outcome = task.execute(partial, progress)
         if not (isinstance(outcome, Outcome) and isinstance(outcome.text, str)):
             raise InputError("execute", f"of {type(task).__name__} must return an Outcome with a text", outcome)
+        record |= {"files": sizes_of(partial)}
         write_manifest({**(outcome.manifest or manifest(job.tree.get("seed"), None, [])), **record}, partial)
     return outcome
 

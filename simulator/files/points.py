@@ -55,17 +55,24 @@ def is_done(folder: Path, key: str) -> bool:
 
 
 def discard_damaged(folder: Path, key: str) -> bool:
-    """Remove a point's folder whose manifest somebody damaged; returns whether there was one."""
+    """Remove a point's folder that somebody damaged, or took files from; returns whether there was one."""
     found = (folder / key).exists() and not is_done(folder, key)
     if found:
         shutil.rmtree(folder / key)
     return found
 
 
+def sizes_of(folder: Path) -> dict[str, int]:
+    """The files of a folder with their sizes, bytes: what its manifest has, so that a lost or cut one is noticed."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / "manifest.json")
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
+
+
 def _is_whole(path: Path) -> bool:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        overrides, files = manifest["overrides"], manifest.get("files", {})
+        same = all((path.parent / name).stat().st_size == size for name, size in files.items())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
-    overrides = manifest.get("overrides") if isinstance(manifest, dict) else None
-    return isinstance(overrides, list) and all(isinstance(text, str) for text in overrides)
+    return same and isinstance(overrides, list) and all(isinstance(text, str) for text in overrides)

@@ -508,6 +508,32 @@ def test_a_damaged_point_of_a_sweep_is_run_again(manifest, capsys):
     assert table.read_bytes() == whole
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "damage", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-9])], ids=["lost", "cut"]
+)
+def test_a_point_that_lost_a_file_is_run_again(damage, capsys):
+    assert sweep("n=4,8") == 0
+    table = the_table()
+    whole = table.read_bytes()
+    damage(sorted(table.parent.glob("*/summary.csv"))[0])
+    capsys.readouterr()
+    assert sweep("n=4,8") == 0
+    out = capsys.readouterr().out
+    assert out.count("done before, but its files are damaged: it is run again") == 1
+    assert out.count("done before, skipped") == 1
+    assert table.read_bytes() == whole
+
+
+def test_a_sweep_into_the_folder_of_a_single_run_is_refused_before_it_begins(capsys):
+    assert main(["n=4", "iterations=2", "plots=false", "hydra.run.dir=one"]) == 0
+    capsys.readouterr()
+    assert sweep("n=4,8", "hydra.sweep.dir=one") == 1
+    shown = capsys.readouterr()
+    assert shown.err == "error: hydra.sweep.dir must be a folder of sweeps; one holds a single run\n"
+    assert shown.out == ""
+
+
 def test_what_failed_cannot_steer_the_terminal(tmp_path, capsys):
     (tmp_path / "sweep").mkdir()
     (tmp_path / "sweep" / "x.failed.json").write_text(

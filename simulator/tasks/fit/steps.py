@@ -104,8 +104,9 @@ def _refuse_empty(summary: Summary, chosen: Sequence[Block], measure: Measure) -
     if measure == "arrival":
         why = next((own.reason for own in summary.collectives if own.status == "refused"), "")
         raise InputError("measure", f"arrival needs collectives that were matched; there are none{why and f': {why}'}")
-    ranks = [rank for own in chosen for rank, times in zip(own.ranks, zip(*own.busy, strict=True), strict=True)
-             if not any(times)]  # fmt: skip
+    ranks = [
+        rank for own in chosen if own.busy for i, rank in enumerate(own.ranks) if not any(row[i] for row in own.busy)
+    ]
     who = f"rank {ranks[0]} has 0 in each" if ranks else "in each some rank did nothing"
     other = "; measure=gap takes all time" if measure == "busy" and all(own.gap for own in chosen) else ""
     raise InputError("measure", f"{measure} leaves no block: {who}{other}")
