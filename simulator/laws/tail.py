@@ -153,11 +153,11 @@ class Tail(Law):
     normal law. What all ranks of a block share is drawn once for each block: no rank waits for it.
 
     Attributes:
-        block_mean: mean time.
+        block_mean: mean time where offsets are 0.
         quantiles, above, excess, shape: of the rest, as in ``Rest``; its mean is taken off.
         common: quantiles of what all ranks of a block share, at equal steps of probability; none for nothing.
-        offsets: of each measured rank; their mean is taken off.
-        offsets_sd: standard deviation of the offsets of other ranks.
+        offsets: of each measured rank; a fit writes those whose mean is 0.
+        offsets_sd: standard deviation of the offsets of other ranks, whose mean is that of ``offsets``.
         memory: lag-1 autocorrelation of the normal scores of a rank's rest, from block to block.
         factor: what all of these are multiplied by.
         origin: where it is from, in words.
@@ -184,19 +184,26 @@ class Tail(Law):
     def __post_init__(self) -> None:
         super().__post_init__()
         keep(self, **{name: tuple(getattr(self, name) or ()) for name in ("quantiles", "common", "offsets")})
+        number("offsets_sd", self.offsets_sd, least=0, most=LONGEST)
+        for i, offset in enumerate(self.offsets or ()):
+            number(f"offsets[{i}]", offset, least=-LONGEST, most=LONGEST)
         number("factor", self.factor, most=LONGEST / max(self.block_mean, 1.0))
         risk = self.below_zero
         if not risk <= MOST_BELOW_ZERO:
             raise InputError(
-                "block_mean",
-                f"must be larger, so that at most {MOST_BELOW_ZERO:g} of the times would be below 0; "
-                f"{self.block_mean:g} s gives {risk:.2g}",
+                "offsets" if self.offsets and min(self.offsets) < -self.block_mean else "block_mean",
+                f"must be larger, so that at most {MOST_BELOW_ZERO:g} of the times are below 0; it gives {risk:.2g}",
             )
 
     @property
     def mean(self) -> float:  # type: ignore[override]
         """Mean time of a rank, seconds."""
-        return self.block_mean * self.factor
+        return self.centre * self.factor
+
+    @cached_property
+    def centre(self) -> float:
+        """Mean time without the factor, of the measured ranks and of others."""
+        return self.block_mean + (float(np.mean(self.offsets)) if self.offsets else 0.0)
 
     @cached_property
     def dependence(self) -> Added:  # type: ignore[override]
@@ -238,7 +245,7 @@ class Tail(Law):
     def below_zero(self) -> float:
         """How likely a time would be below 0; it is then taken as 0."""
         shifts = _middles(self.dependence.of_blocks)
-        return float(np.mean([-np.expm1(-self._exponent(-self.block_mean - shift, 0)) for shift in shifts]))
+        return float(np.mean([-np.expm1(-self._exponent(-self.centre - shift, 0)) for shift in shifts]))
 
     def _exponent(self, x: ArrayLike, n: int) -> Array:
         """-ln of how likely the offset and rest of a rank taken at random are above x where n is 0; else -ln of how
@@ -280,10 +287,10 @@ class Tail(Law):
         chance = np.exp(-self._exponent(edges, n))
         steps = np.diff(chance, prepend=0.0)
         middles = np.concatenate([edges[:1], (edges[1:] + edges[:-1]) / 2])
-        return (self.block_mean + float(steps @ middles)) * self.factor
+        return (self.centre + float(steps @ middles)) * self.factor
 
     def transform(self, x: Array) -> None:
-        x += self.block_mean
+        x += self.centre
         np.maximum(x, 0.0, out=x)
         x *= self.factor
 

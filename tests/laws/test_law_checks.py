@@ -202,7 +202,9 @@ class BadTable:
         BadTable("step,rank,time\n0,0,1.0,7\n", "cannot be read as CSV"),
         BadTable("step,rank,time\n0,0,true\n", "must hold finite numbers alone; row 1 has True"),
         BadTable("step,rank,time\n0,,1.0\n", "one row per step and rank"),
-        BadTable("step,rank,time\n0,0,1e308\n", "must hold finite numbers alone; row 1 has 1e\\+308"),
+        BadTable(
+            "step,rank,time\n0,0,1e308\n", "must hold times of at most 4.29e\\+09 s in units of 1 s; row 1 has 1e\\+308"
+        ),
     ],
     ids=lambda case: case.words,
 )

@@ -60,6 +60,29 @@ def test_measured_ranks_keep_their_offsets_and_others_draw_theirs() -> None:
     assert "are drawn from a normal law" in law.note
 
 
+def test_offsets_are_added_as_they_are() -> None:
+    """A rank that is 0.2 s slower waits for none; the others take as long as before."""
+    alike, slow = (Tail(**{**EXPONENTIAL, "offsets": offsets}) for offsets in ([0.0] * 4, [0, 0, 0, 0.2]))
+    one, other = (law.sample(np.random.default_rng(0), (1000, 4)) for law in (alike, slow))
+    assert other[:, :3] == pytest.approx(one[:, :3], rel=1e-12)
+    assert other[:, 3] == pytest.approx(one[:, 3] + 0.2, rel=1e-12)
+    assert slow.mean == pytest.approx(alike.mean + 0.05)
+    later = (other.max(axis=1) - one.max(axis=1)).mean()
+    error = (other.max(axis=1) - one.max(axis=1)).std() / np.sqrt(1000)
+    assert slow.expected_max(4) - alike.expected_max(4) == pytest.approx(later, abs=4 * error)
+
+
+@pytest.mark.parametrize(("change", "sentence"), [
+    ({"offsets_sd": -1.0}, "offsets_sd must be a finite number, at least 0; got -1.0"),
+    ({"offsets": [1e300, 0.0]}, "offsets[0] must be a finite number"),
+    ({"offsets": [-10.0, 0.0]}, "offsets must be larger, so that at most 0.001 of the times are below 0"),
+])  # fmt: skip
+def test_offsets_are_named_where_they_are_the_cause(change: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError) as error:
+        Tail(**{**EXPONENTIAL, **change})
+    assert str(error.value).startswith(sentence)
+
+
 def test_what_a_block_shares_is_paid_by_no_rank() -> None:
     alone, together = (Tail(**EXPONENTIAL, common=common) for common in (None, [-0.5, -0.1, 0.8]))
     assert together.wait(8) == pytest.approx(alone.wait(8))

@@ -383,7 +383,7 @@ def test_everything_is_left_in_the_folder(tmp_path: Path) -> None:
     out.mkdir()
     outcome = replace(task(), summary=str(tmp_path / "s.json")).execute(out)
     assert {path.name for path in out.iterdir()} == {
-        "parameters.csv", "tau.csv", "tests.csv", "ranks.csv", "fit.png", "fit.svg", "compute"
+        "summary.csv", "parameters.csv", "tau.csv", "tests.csv", "ranks.csv", "fit.png", "fit.svg", "compute"
     }  # fmt: skip
     assert "gumbel law from s.json" in outcome.text
     assert max(map(len, outcome.text.splitlines())) <= 140

@@ -83,11 +83,13 @@ class Fitted:
         row: dict[str, Any] = {
             "group": steps.group, "block": steps.block, "ranks": steps.n, "steps": len(steps.times),
             "mean": float(steps.times.mean()), "tau": own.tau, "low": own.low, "high": own.high,
-            "fitted": self.proposal.law.name, "rank_share": _dependence(self.main)["rank_share"],
+            "tau_paper": self.main.paper_tax(steps.n)[0], "fitted": self.proposal.law.name,
+            "rank_share": _dependence(self.main)["rank_share"],
         }  # fmt: skip
         for n in self.wanted:
             found = self.main.estimate(n)
             row |= {f"tau_{n}": found.tau, f"low_{n}": found.low, f"high_{n}": found.high, f"status_{n}": found.status}
+            row[f"tau_paper_{n}"] = self.main.paper_tax(n)[0]
         return pd.DataFrame([row])
 
     def dependence(self) -> pd.DataFrame:

@@ -111,7 +111,7 @@ class FitLaw(Task):
 
     def execute(self, folder: Path, progress: Progress | None = None) -> Outcome:
         """Leaves ``tau.csv``, ``ranks.csv``, the picture ``fit``, the law as ``compute/NAME.yaml``, and from traces
-        their ``trace_summary.json``; of the tail also ``dependence.csv`` and ``summary.csv``, of maxima
+        their ``trace_summary.json``; ``summary.csv``, a row for sweeps; of the tail also ``dependence.csv``, of maxima
         ``parameters.csv`` and ``tests.csv``."""
         check_source(self.traces, self.summary)
         summary, origin = measured(self.traces, self.summary, self.report, progress)
@@ -199,7 +199,13 @@ def tables(found: Fitted | MaximaFit, link: Link | None) -> dict[str, pd.DataFra
             "summary": found.summary(), "tau": found.taxes, "dependence": found.dependence(), "ranks": found.ranks(),
             **means,
         }  # fmt: skip
-    return {"parameters": found.parameters, "tau": found.taxes, "tests": found.tests(), "ranks": found.ranks()}
+    return {
+        "summary": found.summary(),
+        "parameters": found.parameters,
+        "tau": found.taxes,
+        "tests": found.tests(),
+        "ranks": found.ranks(),
+    }
 
 
 def picture(found: Fitted | MaximaFit) -> Picture:

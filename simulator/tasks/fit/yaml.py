@@ -8,7 +8,7 @@ from simulator.tasks.fit.fitted import Fitted
 
 MEANING = {
     "block_mean": "mean time, s",
-    "offsets": "of each measured rank, s; as many ranks have these, others draw theirs",
+    "offsets": "of each measured rank, s, added to block_mean; as many ranks have these, others draw theirs",
     "offsets_sd": "standard deviation of the normal law of other ranks' offsets, s",
     "memory": "lag-1 autocorrelation of a rank's rest",
     "common": "what all ranks of a step share, s: quantiles at equal steps of probability",

@@ -126,6 +126,20 @@ class MaximaFit:
             })  # fmt: skip
         return pd.DataFrame(rows).reindex(columns=list(TAXES))
 
+    def summary(self) -> pd.DataFrame:
+        """One row, for a sweep: the tax of the measured ranks and of each n that was asked, columns as of a tail's."""
+        taxes = self.taxes.set_index("n")
+        own = taxes.loc[self.sample.n]
+        row: dict[str, Any] = {
+            "ranks": self.sample.n, "steps": len(set(self.sample.iterations.tolist())), "mean": self.sample.mean,
+            **own[["tau", "low", "high", "tau_paper"]], "fitted": self.proposal.law.name,
+            "rank_share": self.parts.rank_share,
+        }  # fmt: skip
+        for n in sorted(set(self.sizes)):
+            names = ("tau", "low", "high", "status", "tau_paper")
+            row |= {f"{name}_{n}": taxes.loc[n, name] for name in names}
+        return pd.DataFrame([row])
+
     def tax(self, n: int, family: Family) -> tuple[float, float, float]:
         """tau(n) of a family with its interval, seconds."""
         found, k, a = self.laws[family], n / self.sample.m, self.sample.mean * self.sample.uneven
