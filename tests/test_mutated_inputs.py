@@ -335,6 +335,7 @@ def run(argv: list[str]) -> tuple[int, str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("default:In '.*'. Defaults list is missing:UserWarning")  # which is told in a line
 @pytest.mark.parametrize(("kind", "first", "count"), CASES)
 def test_the_end_is_a_result_or_a_sentence(
     kind: str, first: int, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from simulator import Columns, FitLaw, TraceReport
 from simulator.checks import InputError
@@ -200,6 +201,13 @@ def test_a_law_that_misses_the_measured_tax_is_never_the_default() -> None:
         times = 1 + 0.01 * np.abs(np.random.default_rng(seed).standard_t(1.5, size=(10, 8)))
         found = fitted(summary_of(times))
         assert found.proposal.law.wait(8) == pytest.approx(found.main.steps.tax, rel=0.05)
+
+
+def test_a_kind_of_block_without_any_is_left_out() -> None:
+    summary = summary_of(pd.read_csv(GUMBEL, comment="#"))
+    tax = fitted(summary).main.steps.tax
+    summary.blocks.append(replace_struct(summary.blocks[0], block="none", instances=0, collective=[], busy=[], gap=[]))
+    assert fitted(summary).main.steps.tax == tax
 
 
 def test_steps_of_several_blocks_are_one_draw() -> None:

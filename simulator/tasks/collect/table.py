@@ -157,7 +157,10 @@ def of_simulations(table: pd.DataFrame) -> bool:
 
 
 def _order(column: pd.Series[Any]) -> pd.Series[Any]:
-    numbers = pd.to_numeric(column, errors="coerce")
+    try:
+        numbers = pd.to_numeric(column, errors="coerce")
+    except OverflowError:  # a whole number beyond the range of doubles is no setting of ours
+        numbers = pd.to_numeric(column.astype(str), errors="coerce")
     return numbers if numbers.notna().any() else column.astype(str).where(column.notna())  # pandas 2 has text for none
 
 

@@ -113,6 +113,7 @@ def _refuse_empty(summary: Summary, chosen: Sequence[Block], measure: Measure) -
 
 
 def _of_group(blocks: Sequence[Block], measure: Measure) -> Iterator[Steps]:
+    blocks = [own for own in blocks if own.busy]
     kinds = [_times(own, measure) for own in blocks]
     labels = [list(own.collective) for own in blocks]
     if len(blocks) > 1 or any(len(set(own)) < len(own) for own in labels):
