@@ -44,7 +44,7 @@ def test_decimals_are_numbers_of_the_unit() -> None:
         (pd.to_timedelta([1.0, None], unit="s"), 1, "must hold finite numbers alone; row 2 has NaT"),
         (pd.to_timedelta([-1.0], unit="s"), 1, "must hold durations of at least 0"),
         (pd.to_datetime(["2026-01-01"]), 1, "must hold durations; it holds points in time"),
-        ([10**400], 1, "must hold finite numbers alone"),
+        (pd.Series([10**400], dtype=object), 1, "must hold finite numbers alone"),
         ([1.0, "x"], 1, "must hold finite numbers alone; row 2 has 'x'"),
         ([1.0, None], 1, "must hold finite numbers alone; row 2 has nan"),
         ([True], 1, "must hold finite numbers alone; row 1 has True"),
