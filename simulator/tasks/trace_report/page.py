@@ -14,7 +14,10 @@ from pathlib import Path
 TERMS = {
     "tax of the fastest rank": "how much longer the longest kernel of a collective is than the shortest: how long the "
     "first rank waits for the last, which waits for nobody; its mean and 99 % quantile over collectives",
+    "p50, p99": "median and 99th percentile over collectives of the tax of the fastest rank, whose mean stands before",
     "tax of the median rank": "how much longer the median kernel is than the shortest",
+    "mean wait, were there fewer ranks": "how long the mean rank would wait in a group of n of these ranks, the mean "
+    "over all such groups; intervals are in tax_by_size.csv",
     "share": "of the time that all ranks spend in these collectives, what part is waiting",
     "costs, causes, without it": "a rank costs what is saved without it: how much earlier collectives would begin were "
     "it not waited for, while the others arrive as they did; it causes the tax of the collectives at which it is last, "
